@@ -1,0 +1,212 @@
+package segment
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/vfs"
+)
+
+// Sync makes the published bytes durable, unless they are. At most one call
+// at a time. A failed one is final: the caller latches the log.
+func (s *Segment) Sync() error {
+	size := s.size.Load()
+	if s.synced.Load() >= size {
+		return nil
+	}
+	h, err := s.Acquire()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(h.File.Datasync(), h.Release())
+	if err == nil {
+		s.synced.Store(size)
+	}
+	return err
+}
+
+// EndTimes adds the closing entry of the time index. Writer only.
+func (s *Segment) EndTimes() error {
+	s.timesMu.Lock()
+	defer s.timesMu.Unlock()
+	return s.active.indexer.Finish()
+}
+
+// Unsealed tells whether the segment still has the state of an active one.
+func (s *Segment) Unsealed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active != nil
+}
+
+// Trim cuts the allocated space behind the published bytes off and syncs the
+// file. Nobody may append any more.
+func (s *Segment) Trim() error {
+	size := s.size.Load()
+	if s.active.allocated > size {
+		if err := s.active.file.Truncate(size); err != nil {
+			return err
+		}
+		s.active.allocated = size
+	}
+	if err := s.active.file.Sync(); err != nil {
+		return err
+	}
+	s.synced.Store(size)
+	return nil
+}
+
+// Seal writes the indexes and turns the segment into a sealed one, whose
+// indexes are mapped at the next use. EndTimes and Trim come before. One call
+// at a time; readers go on meanwhile.
+func (s *Segment) Seal() error {
+	x := s.active.indexer
+	if err := s.WriteIndexes(x.Offsets, x.TimeIndex, s.active.txns); err != nil {
+		return err
+	}
+	s.timesMu.Lock()
+	times := x.Times
+	s.times = &times
+	s.timesMu.Unlock()
+	if s.active.txns.Len() > 0 {
+		path := s.Path(KindTxnIndex)
+		s.pathsMu.Lock()
+		s.paths[KindTxnIndex] = path
+		s.pathsMu.Unlock()
+	}
+	s.mu.Lock()
+	s.active = nil
+	h := s.handle.Swap(nil)
+	s.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	return h.Release()
+}
+
+// FlushIndexes writes what the index files of the active segment lack, below
+// the given end: only what the log has made durable may be in them. Entries
+// are appended; the caller syncs. Writer only.
+func (s *Segment) FlushIndexes() error {
+	a := s.active
+	for i, x := range []struct {
+		kind  Kind
+		n     int
+		bytes func(dst []byte, from int) []byte
+		size  int
+	}{
+		{KindOffsetIndex, a.indexer.Offsets.Len(), a.indexer.Offsets.AppendTo, index.OffsetEntrySize},
+		{KindTimeIndex, a.indexer.TimeIndex.Len(), a.indexer.TimeIndex.AppendTo, index.TimeEntrySize},
+		{KindTxnIndex, a.txns.Len(), a.txns.AppendTo, index.TxnEntrySize},
+	} {
+		if err := s.flushIndex(i, x.kind, x.n, x.bytes, x.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Segment) flushIndex(i int, k Kind, n int, appendTo func(dst []byte, from int) []byte, entrySize int) error {
+	a := s.active
+	if n == a.written[i] && n > 0 {
+		return nil
+	}
+	flags := os.O_RDWR | os.O_CREATE
+	if k == KindTxnIndex && n == 0 {
+		flags = os.O_RDWR // an empty one is not made, but a stale one is emptied
+	}
+	f, err := s.env.FS.OpenFile(s.Path(k), flags, 0o644)
+	if errors.Is(err, fs.ErrNotExist) && n == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = writeEntries(f, appendTo(nil, a.written[i])[:(n-a.written[i])*entrySize], int64(a.written[i]*entrySize))
+	if err = errors.Join(err, f.Close()); err == nil {
+		a.written[i] = n
+	}
+	return err
+}
+
+// writeEntries puts entries at pos, ends the file behind them and syncs it.
+func writeEntries(f vfs.File, entries []byte, pos int64) error {
+	if len(entries) > 0 {
+		if _, err := f.WriteAt(entries, pos); err != nil {
+			return err
+		}
+	}
+	if err := f.Truncate(pos + int64(len(entries))); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Truncated turns the segment into one that ends at byte size, which is the
+// start of the batch with the given base offset: the file is cut and synced,
+// index entries at or above offset are gone. The new segment is active; this
+// one is retired. Writer only, and no flush may be under way.
+func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, error) {
+	h, err := s.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Release()
+	x := NewIndexer(s.Base, h.Offsets.Truncated(offset), h.Times.Truncated(offset), int64(interval))
+	txns := h.Txns.Truncated(offset)
+	if err := x.recount(h.File, size); err != nil {
+		return nil, err
+	}
+	n, err := Continue(s.env, SegmentFiles{Base: s.Base, Size: s.Size()}, x, txns, s.Size(), limit, true)
+	if err != nil {
+		return nil, err
+	}
+	n.size.Store(size)
+	n.active.allocated = size + 1 // so that Trim cuts
+	if err := n.Trim(); err != nil {
+		return nil, errors.Join(err, n.Retire())
+	}
+	if err := n.FlushIndexes(); err != nil {
+		return nil, errors.Join(err, n.Retire())
+	}
+	return n, s.Retire()
+}
+
+// recount finds the greatest timestamp among the batches behind the last time
+// index entry, and that of the first batch.
+func (x *Indexer) recount(r vfs.File, size int64) error {
+	from := int64(0)
+	if last, ok := x.TimeIndex.Last(); ok {
+		from = x.Offsets.Lookup(last.Offset).Pos
+	}
+	s := NewScanner(r, from, size, false)
+	defer s.Close()
+	for s.Next() {
+		b := s.Batch()
+		if b.MaxTimestamp() > x.Times.Max.Timestamp {
+			x.Times.Max = index.TimeEntry{Timestamp: b.MaxTimestamp(), Offset: b.LastOffset()}
+		}
+	}
+	if s.Err() != nil {
+		return s.Err()
+	}
+	first, err := FirstTimestamp(r, size)
+	x.Times.First = first
+	return err
+}
+
+// FirstTimestamp is the max timestamp of the first batch of a segment file,
+// batch.None if there is none.
+func FirstTimestamp(r vfs.File, size int64) (int64, error) {
+	if size < batch.HeaderSize {
+		return batch.None, nil
+	}
+	var head [batch.HeaderSize]byte
+	if _, err := r.ReadAt(head[:], 0); err != nil {
+		return 0, err
+	}
+	return batch.Batch(head[:]).MaxTimestamp(), nil
+}

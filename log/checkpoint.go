@@ -1,0 +1,156 @@
+package log
+
+import (
+	"context"
+
+	"github.com/oncelog/oncelog/internal/segment"
+)
+
+// Checkpoint brings the directory up to date without stopping appends, so
+// that recovery after a crash starts here: everything published is synced,
+// then the indexes, then the leader epochs. It returns the points to record;
+// the caller makes them durable (Checkpoints, or its own way) before it
+// believes in them.
+func (l *Log) Checkpoint(ctx context.Context) (Points, error) {
+	if err := l.writable(); err != nil {
+		return Points{}, err
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	return l.checkpoint(ctx)
+}
+
+func (l *Log) checkpoint(ctx context.Context) (Points, error) {
+	if err := ctx.Err(); err != nil {
+		return Points{}, err
+	}
+	if err := l.sealAll(); err != nil {
+		return Points{}, err
+	}
+	// Only what is in the active segment now is flushed below: a segment that
+	// is rolled meanwhile is not covered by the point.
+	l.appendMu.Lock()
+	active, end := l.active, l.logEnd.Load()
+	l.appendMu.Unlock()
+	if end == l.recoveryPoint && !l.dirUnsync.Load() {
+		return l.points(), nil
+	}
+	if err := l.flush(); err != nil {
+		return Points{}, err
+	}
+	if active.Unsealed() {
+		if err := active.FlushIndexes(); err != nil {
+			return Points{}, l.latchAndTell("write the indexes of", err)
+		}
+	}
+	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
+		return Points{}, l.latchAndTell("write the leader epochs of", err)
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return Points{}, l.latchAndTell("sync the directory of", err)
+	}
+	l.recoveryPoint = max(l.recoveryPoint, end)
+	l.metrics.checkpoints.Add(1)
+	return l.points(), nil
+}
+
+// points are what a crash would have to start from, with maintainMu held.
+func (l *Log) points() Points {
+	return Points{RecoveryPoint: l.recoveryPoint, LogStart: l.logStart.Load(), HighWatermark: l.highWatermark.Load()}
+}
+
+// Points are the positions to record for this log.
+func (l *Log) Points() Points {
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	return l.points()
+}
+
+// record makes the points durable, with maintainMu held.
+func (l *Log) record(ctx context.Context) error {
+	if l.o.Checkpoints == nil {
+		return nil
+	}
+	return l.o.Checkpoints.Record(ctx, l.o.Partition, l.points())
+}
+
+// Close ends the log cleanly: everything is flushed, the active segment
+// trimmed, indexes, producer snapshot and leader epochs are written and
+// synced. It returns the points to record. A latched or read-only log only
+// closes its files; the error says so for the former. Waiters get ErrClosed.
+func (l *Log) Close(ctx context.Context) (Points, error) {
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	if l.closed.Load() {
+		return l.points(), ErrClosed
+	}
+	var err error
+	if l.opened.Load() {
+		err = l.closeCleanly()
+	}
+	l.appendMu.Lock()
+	l.closed.Store(true)
+	l.appendMu.Unlock()
+	l.wakeAll()
+	return l.points(), joinClose(err, l.view.Load())
+}
+
+func (l *Log) closeCleanly() error {
+	if err := l.latched(); err != nil {
+		return err
+	}
+	// Appends stop first: what comes now is refused, what was admitted is in.
+	l.appendMu.Lock()
+	l.opened.Store(false)
+	l.appendMu.Unlock()
+	if err := l.sealAll(); err != nil {
+		return err
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	end := l.logEnd.Load()
+	if err := l.active.EndTimes(); err != nil {
+		return err
+	}
+	if err := l.active.Trim(); err != nil {
+		return l.latchAndTell("trim", err)
+	}
+	if err := l.active.FlushIndexes(); err != nil {
+		return err
+	}
+	// A log that never held a record gets no snapshot, as in Kafka.
+	if end > 0 || l.table.Len() > 0 {
+		if err := l.storeSnapshot(l.table.AppendSnapshot(nil), end); err != nil {
+			return err
+		}
+	}
+	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
+		return err
+	}
+	if err := segment.Unprepare(l.env); err != nil {
+		return err
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return err
+	}
+	l.recoveryPoint = end
+	return nil
+}
+
+// Abandon closes the files and writes nothing more, as after an I/O error or
+// before the directory is removed. Waiters get ErrClosed.
+func (l *Log) Abandon() error {
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
+	already := l.closed.Swap(true)
+	l.appendMu.Unlock()
+	l.wakeAll()
+	if already {
+		return nil
+	}
+	return joinClose(nil, l.view.Load())
+}

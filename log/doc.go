@@ -1,0 +1,48 @@
+// Package log is the log of one partition: a sequence of record batches with
+// offsets, in Kafka's segment files, together with what must stay in step
+// with them: indexes, producer state, leader epochs, frontiers.
+//
+// # Life of an append
+//
+//	validate the bytes                        no lock
+//	lock appendMu
+//	  producerstate.Check                     new, duplicate (answer the original), or refused
+//	  roll or extend the segment              if it is full
+//	  stamp base offset and leader epoch      in a copy of the header; the caller's bytes stay as they are
+//	  one write into the segment              behind the published bytes
+//	  indexes, producerstate.Apply
+//	  publish: segment size, then frontiers
+//	unlock
+//	wait until the level of the append is reached
+//
+// Nothing of a batch that was not written is in any index, in the producer
+// state or below a frontier. A failed write or flush latches the log: it takes
+// no more appends until it is opened again, and goes on serving reads.
+//
+// # Frontiers
+//
+//	log start ≤ high watermark ≤ log end,   last stable ≤ high watermark,   durable ≤ log end
+//
+// Readers stop at the high watermark, read_committed at the last stable
+// offset. At DurabilityFsync the high watermark is what was flushed, at
+// DurabilityOS the log end; a replicated log has it moved from outside. The
+// last stable offset is the high watermark or, if earlier, the first offset of
+// the earliest transaction whose marker is not below the high watermark.
+//
+// # Locks
+//
+// maintainMu (seal, checkpoint, retention, truncation, close: one at a time)
+// → flushMu (one flush at a time) → appendMu (order of appends) → frontierMu
+// and waitMu (leaves). No flush is made and nothing is waited for under
+// appendMu but a truncation. Readers take no lock: they load the frontiers,
+// then the list of segments, which is replaced and never changed, and pin the
+// segments they read.
+//
+// # Opening
+//
+// Load reads and changes nothing; Recover carries out what Load decided. A
+// log that was not closed cleanly is checked batch by batch from its recovery
+// point on. What does not check out there is a torn tail: cut, kept beside
+// the log, and reported. Below the recovery point it is damage: Load refuses
+// with a *CorruptionError and leaves everything as it is.
+package log

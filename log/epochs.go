@@ -1,0 +1,182 @@
+package log
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/vfs"
+)
+
+// EpochsName is Kafka's name of the file that holds the leader epochs.
+const EpochsName = "leader-epoch-checkpoint"
+
+// epochCache maps leader epochs to the offsets at which they began: both
+// strictly increasing. Its file is a cache of what the batches say, but for
+// epochs that began without a batch.
+type epochCache struct {
+	mu      sync.Mutex // leaf
+	entries []checkpoint.EpochEntry
+	dirty   bool // the file lacks something
+}
+
+func (c *epochCache) latest() (checkpoint.EpochEntry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.entries) == 0 {
+		return checkpoint.EpochEntry{}, false
+	}
+	return c.entries[len(c.entries)-1], true
+}
+
+// appended is the epoch that a leader stamps into a batch at offset: the
+// latest, or 0 from here on if there is none.
+func (c *epochCache) appended(offset int64) (int32, error) {
+	if latest, ok := c.latest(); ok {
+		return latest.Epoch, nil
+	}
+	c.assign(0, offset)
+	return 0, nil
+}
+
+// assign enters that epoch begins at offset. Entries that contradict it are
+// dropped from the tail; an epoch that began already stays.
+func (c *epochCache) assign(epoch int32, offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if epoch < 0 || offset < 0 {
+		return
+	}
+	n := len(c.entries)
+	if n > 0 && c.entries[n-1].Epoch == epoch && c.entries[n-1].Start <= offset {
+		return
+	}
+	for n > 0 && (c.entries[n-1].Epoch >= epoch || c.entries[n-1].Start >= offset) {
+		n--
+	}
+	// A new slice: Epochs may have handed the old one out.
+	c.entries = append(c.entries[:n:n], checkpoint.EpochEntry{Epoch: epoch, Start: offset})
+	c.dirty = true
+}
+
+// truncateEnd drops epochs that began at or after offset.
+func (c *epochCache) truncateEnd(offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.entries)
+	for n > 0 && c.entries[n-1].Start >= offset {
+		n--
+	}
+	if n < len(c.entries) {
+		c.entries, c.dirty = c.entries[:n:n], true
+	}
+}
+
+// truncateStart drops epochs that ended at or before offset; the one that
+// holds it begins there.
+func (c *epochCache) truncateStart(offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for n < len(c.entries) && c.entries[n].Start <= offset {
+		n++
+	}
+	if n == 0 || n == 1 && c.entries[0].Start == offset {
+		return
+	}
+	kept := []checkpoint.EpochEntry{{Epoch: c.entries[n-1].Epoch, Start: offset}}
+	c.entries, c.dirty = append(kept, c.entries[n:]...), true
+}
+
+// write makes the file say what the cache says, durably, if it does not.
+func (c *epochCache) write(fsys vfs.FS, dir string) error {
+	c.mu.Lock()
+	entries, dirty := c.entries, c.dirty
+	c.dirty = false
+	c.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	err := vfs.Replace(fsys, filepath.Join(dir, EpochsName), checkpoint.AppendEpochs(nil, entries))
+	if err != nil {
+		c.mu.Lock()
+		c.dirty = true
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// EpochEnd is the answer to where a leader epoch ends: Epoch is the greatest
+// known one at or below the asked one and EndOffset where it ends; both -1 if
+// unknown.
+type EpochEnd struct {
+	Epoch     int32
+	EndOffset int64
+}
+
+// EpochEnd tells where a leader epoch ends in this log.
+func (l *Log) EpochEnd(epoch int32) EpochEnd {
+	end := l.logEnd.Load()
+	l.epochs.mu.Lock()
+	defer l.epochs.mu.Unlock()
+	entries := l.epochs.entries
+	if epoch < 0 || len(entries) == 0 || epoch > entries[len(entries)-1].Epoch {
+		return EpochEnd{Epoch: -1, EndOffset: -1}
+	}
+	if epoch == entries[len(entries)-1].Epoch {
+		return EpochEnd{Epoch: epoch, EndOffset: end}
+	}
+	if epoch < entries[0].Epoch {
+		return EpochEnd{Epoch: epoch, EndOffset: entries[0].Start}
+	}
+	i := 0
+	for entries[i+1].Epoch <= epoch {
+		i++
+	}
+	return EpochEnd{Epoch: entries[i].Epoch, EndOffset: entries[i+1].Start}
+}
+
+// EpochFor is the leader epoch of an offset, -1 if unknown.
+func (l *Log) EpochFor(offset int64) int32 {
+	l.epochs.mu.Lock()
+	defer l.epochs.mu.Unlock()
+	epoch := int32(-1)
+	for _, e := range l.epochs.entries {
+		if e.Start > offset {
+			break
+		}
+		epoch = e.Epoch
+	}
+	return epoch
+}
+
+// Epochs are the known leader epochs and where they began, ascending. The
+// slice must not be modified.
+func (l *Log) Epochs() []checkpoint.EpochEntry {
+	l.epochs.mu.Lock()
+	defer l.epochs.mu.Unlock()
+	return l.epochs.entries
+}
+
+// BeginEpoch starts a leader epoch at the log end, durably: batches appended
+// from now on carry it. Beginning the current one again changes nothing; an
+// older one is ErrStaleLeaderEpoch.
+func (l *Log) BeginEpoch(epoch int32) error {
+	if err := l.writable(); err != nil {
+		return err
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	l.appendMu.Lock()
+	latest, ok := l.epochs.latest()
+	if ok && epoch < latest.Epoch || epoch < 0 {
+		l.appendMu.Unlock()
+		return ErrStaleLeaderEpoch
+	}
+	l.epochs.assign(epoch, l.logEnd.Load())
+	l.appendMu.Unlock()
+	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
+		return l.latchAndTell("write the leader epochs of", err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package log
+
+import (
+	"context"
+	"runtime"
+)
+
+// flushDueBytes and the delay of Workers bound how long a published append
+// stays invisible at DurabilityFsync when nobody waits for it.
+const flushDueBytes = 1 << 20
+
+// flush makes everything published durable, waiting for a flush under way.
+func (l *Log) flush() error {
+	l.flushMu.Lock()
+	err := l.flushLocked()
+	l.flushMu.Unlock()
+	l.lead()
+	return err
+}
+
+// flushLocked makes durable what is published when it collects, with flushMu
+// held. One sync at a time a file: of two, only one would hear of an error. A
+// failed one is final and latches the log.
+func (l *Log) flushLocked() error {
+	if err := l.latched(); err != nil {
+		return err
+	}
+	if l.waitingCount.Load() > 1 {
+		runtime.Gosched() // those just released come back with their next append
+	}
+	l.unflushed.Store(0)
+	end := l.logEnd.Load()
+	if l.durable.Load() >= end && !l.dirUnsync.Load() {
+		return nil
+	}
+	v := l.view.Load()
+	for i := max(v.find(l.durable.Load()), 0); i < len(v.segments); i++ {
+		if err := v.segments[i].Sync(); err != nil {
+			return l.latchAndTell("flush", err)
+		}
+	}
+	// The name of a new segment must be durable before anything in it counts.
+	if l.dirUnsync.Swap(false) {
+		if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+			return l.latchAndTell("sync the directory of", err)
+		}
+	}
+	l.metrics.flushes.Add(1)
+	l.flushed(end)
+	return nil
+}
+
+// latchAndTell latches outside of appendMu.
+func (l *Log) latchAndTell(deed string, cause error) error { return l.refused(l.latch(deed, cause)) }
+
+// flushIfDue asks the workers for a flush that nobody waits for.
+func (l *Log) flushIfDue() {
+	if l.level() != DurabilityFsync || l.o.Workers == nil {
+		return
+	}
+	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {
+		l.o.Workers.flushDue(l)
+	}
+	if l.unflushed.Load() >= flushDueBytes {
+		l.o.Workers.flushNow()
+	}
+}
+
+// Sync returns once everything appended before the call is on the device.
+func (l *Log) Sync(ctx context.Context) error {
+	if err := l.writable(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	end := l.logEnd.Load()
+	if l.durable.Load() >= end && !l.dirUnsync.Load() {
+		return nil
+	}
+	return l.waitDurable(ctx, end)
+}

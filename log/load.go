@@ -1,0 +1,566 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/producerstate"
+	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/vfs"
+)
+
+// smallFileMax bounds checkpoints and other small files that are read whole;
+// snapshotMax producer snapshots (some 20 million producers).
+const (
+	smallFileMax = 64 << 20
+	snapshotMax  = 1 << 30
+)
+
+// loadPlan is what Load found out and Recover carries out.
+type loadPlan struct {
+	listing *segment.Listing
+	kept    []segment.SegmentFiles // segments of the recovered log
+	first   int                    // index in kept of the first that was walked
+	walked  []walkedSegment        // those, in order; the last is the active one
+	cuts    []cut
+	emptied bool    // the log ends before its start: everything in it was deleted
+	bad     []int64 // snapshots to remove
+	events  []Event
+}
+
+// walkedSegment is a segment whose batches were looked at.
+type walkedSegment struct {
+	files    segment.SegmentFiles
+	size     int64 // of whole batches
+	from     int64 // offset at which the walk began
+	txnFrom  int64 // from here on its transaction index has to be made
+	indexer  *segment.Indexer
+	txns     *index.Txn
+	segment  *segment.Segment
+	checkPos int64 // where the walk began
+}
+
+// cut is a piece of log that is taken away.
+type cut struct {
+	files      segment.SegmentFiles
+	pos        int64 // from this byte on; 0: the whole segment goes
+	offset     int64
+	zeros      bool // unwritten space: nothing is lost, nothing is kept
+	whole      bool
+	cause      error
+	validAfter bool
+}
+
+// Load opens a log for reading and decides what recovery has to do. It changes
+// nothing on disk. With Options.ReadOnly the log can be read right away, with
+// everything that recovery would do done in memory; else Recover comes next.
+//
+// Errors: *CorruptionError for damage below the recovery point, batch's
+// ErrLegacyMagic for logs of a format before record batches, those of the
+// file system.
+func Load(o Options) (*Log, error) {
+	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
+	l.config.Store(&l.o.Config)
+	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt}
+	listing, err := segment.List(l.o.FS, l.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", l.o.Partition, err)
+	}
+	p := &loadPlan{listing: listing}
+	l.plan = p
+	if err := l.load(p); err != nil {
+		return nil, fmt.Errorf("load %s: %w", l.o.Partition, joinClose(err, l.view.Load()))
+	}
+	if l.o.ReadOnly {
+		l.tell(p)
+		l.plan = nil
+	}
+	return l, nil
+}
+
+func (l *Log) tell(p *loadPlan) {
+	for _, e := range p.events {
+		l.event(e)
+	}
+}
+
+func (l *Log) indexRebuilt(file string, cause error) {
+	l.metrics.indexFallbacks.Add(1)
+	l.event(Event{Kind: EventIndexRebuilt, File: file, Err: cause})
+}
+
+func (l *Log) load(p *loadPlan) error {
+	l.loadEpochs(p)
+	end, err := l.loadExtents(p)
+	if err != nil {
+		return err
+	}
+	start := l.o.Points.LogStart
+	if len(p.kept) > 0 {
+		start = max(start, p.kept[0].Base)
+	}
+	if end < start { // what is left of the log was deleted: it goes on at its start
+		p.emptied, p.kept, p.walked = true, nil, nil
+		end = start
+	}
+	if !l.o.Clean && l.o.Points.RecoveryPoint > end {
+		p.events = append(p.events, Event{Kind: EventPointBeyondEnd, From: end, To: l.o.Points.RecoveryPoint})
+	}
+	if err := l.openSegments(p); err != nil {
+		return err
+	}
+	l.logStart.Store(start)
+	if err := l.loadProducers(p, end); err != nil {
+		return err
+	}
+	l.epochs.truncateEnd(end)
+	l.epochs.truncateStart(start)
+	l.startFrontiers(end)
+	return nil
+}
+
+// startFrontiers sets the frontiers of a loaded log: all of it is visible,
+// unless a high watermark from outside says otherwise.
+func (l *Log) startFrontiers(end int64) {
+	undecided, open := l.table.FirstUndecided()
+	if !open {
+		undecided = undecidedNone
+	}
+	l.frontierMu.Lock()
+	defer l.frontierMu.Unlock()
+	l.undecided = undecided
+	l.logEnd.Store(end)
+	l.durable.Store(end)
+	highWatermark := end
+	if l.o.Replicated {
+		highWatermark = min(max(l.o.Points.HighWatermark, l.logStart.Load()), end)
+	}
+	l.highWatermark.Store(highWatermark)
+	l.deriveLocked()
+	l.recoveryPoint = end
+}
+
+// loadEpochs reads the leader epochs; a file that cannot be read is a cache
+// lost.
+func (l *Log) loadEpochs(p *loadPlan) {
+	path := filepath.Join(l.o.Dir, EpochsName)
+	b, err := vfs.ReadFile(l.o.FS, path, smallFileMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.epochs.dirty = true
+		return
+	}
+	if err == nil {
+		l.epochs.entries, err = checkpoint.ReadEpochs(b)
+	}
+	if err != nil {
+		l.epochs.entries, l.epochs.dirty = nil, true
+		p.events = append(p.events, Event{Kind: EventIndexRebuilt, File: path, Err: err})
+	}
+}
+
+// loadExtents finds out where each segment ends, walking only those from the
+// recovery point on, and the end of the log.
+func (l *Log) loadExtents(p *loadPlan) (end int64, err error) {
+	segments := p.listing.Segments
+	if len(segments) == 0 {
+		return l.o.Points.LogStart, nil
+	}
+	point := l.o.Points.RecoveryPoint
+	if l.o.Clean {
+		point = math.MaxInt64
+	}
+	p.first = len(segments) - 1
+	for p.first > 0 && segments[p.first].Base > point {
+		p.first--
+	}
+	// A segment without an offset index was not finished: as in Kafka it is
+	// walked, with all after it.
+	for i := range p.first {
+		if segments[i].Paths[segment.KindOffsetIndex] == "" {
+			p.first = i
+			break
+		}
+	}
+	if l.o.OwnOnly {
+		for i := range p.first {
+			if segments[i].Size == 0 {
+				return 0, l.corrupt(segments[i], 0, segments[i].Base, errors.New("the segment is empty, and others follow"), nil)
+			}
+		}
+	}
+	next := segments[p.first].Base
+	for i := p.first; i < len(segments); i++ {
+		f := segments[i]
+		if i > p.first && (f.Base < next || l.o.OwnOnly && f.Base != next) {
+			cause := fmt.Errorf("%w: the segment before ends at offset %d", ErrUnexpectedOffset, next)
+			if next < min(point, f.Base) {
+				return 0, l.corrupt(segments[i-1], p.walked[len(p.walked)-1].size, next, cause, nil)
+			}
+			p.cuts = append(p.cuts, l.cutAll(segments[i:], cause)...)
+			break
+		}
+		w, e, err := l.walkSegment(f, point, i == len(segments)-1, next)
+		if err != nil {
+			return 0, err
+		}
+		p.kept, p.walked = append(p.kept, f), append(p.walked, w)
+		next = max(e.next, f.Base)
+		if e.err == nil {
+			continue
+		}
+		stop, err := l.torn(p, segments[i:], e, point)
+		if err != nil {
+			return 0, err
+		}
+		if stop {
+			break
+		}
+	}
+	p.kept = append(append([]segment.SegmentFiles(nil), segments[:p.first]...), p.kept...)
+	return next, nil
+}
+
+// torn decides on the bytes behind the last whole batch of the first of these
+// segments. stop says that nothing after them is kept.
+func (l *Log) torn(p *loadPlan, segments []segment.SegmentFiles, e extent, point int64) (stop bool, err error) {
+	f := segments[0]
+	follows := len(segments) == 1 || segments[1].Base == e.next || !l.o.OwnOnly && segments[1].Base > e.next
+	if e.zeros && follows && e.next >= point {
+		// Space that was allocated and never written. The segments after it
+		// are good, as they go on where the batches end.
+		p.cuts = append(p.cuts, cut{files: f, pos: e.end, offset: e.next, zeros: true, cause: e.err})
+		return false, nil
+	}
+	file, err := l.o.FS.Open(f.Paths[segment.KindLog])
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	after, _, err := findBatch(file, e.end+1, f.Size, e.next)
+	if err != nil {
+		return false, err
+	}
+	if e.next < point {
+		return false, l.corrupt(f, e.end, e.next, e.err, &after)
+	}
+	p.cuts = append(p.cuts, cut{files: f, pos: e.end, offset: e.next, zeros: e.zeros, cause: e.err, validAfter: after >= 0 || len(segments) > 1})
+	p.cuts = append(p.cuts, l.cutAll(segments[1:], e.err)...)
+	return true, nil
+}
+
+func (l *Log) cutAll(segments []segment.SegmentFiles, cause error) []cut {
+	var cuts []cut
+	for _, f := range segments {
+		cuts = append(cuts, cut{files: f, offset: f.Base, whole: true, cause: cause, validAfter: f.Size > 0})
+	}
+	return cuts
+}
+
+func (l *Log) corrupt(f segment.SegmentFiles, pos, offset int64, cause error, readableFrom *int64) error {
+	e := &CorruptionError{File: f.Paths[segment.KindLog], Pos: pos, Offset: offset, ReadableFrom: -1, Err: cause}
+	if readableFrom != nil {
+		e.ReadableFrom = *readableFrom
+	}
+	return e
+}
+
+// walkSegment checks a segment: from its last trusted index entry if it was
+// closed cleanly, else from the recovery point, and makes what its indexes
+// lack.
+func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next int64) (walkedSegment, extent, error) {
+	w := walkedSegment{files: f, from: f.Base}
+	file, err := l.o.FS.Open(f.Paths[segment.KindLog])
+	if err != nil {
+		return w, extent{}, err
+	}
+	defer file.Close()
+	offsets, times, txns, err := l.readIndexes(f, point)
+	if err != nil {
+		return w, extent{}, err
+	}
+	w.txns = txns
+	start := trusted(file, f, offsets, point)
+	pos := int64(0)
+	if start.Pos > 0 {
+		var head [batch.HeaderSize]byte
+		if _, err := file.ReadAt(head[:], start.Pos); err != nil {
+			return w, extent{}, err
+		}
+		pos, w.from = start.Pos, batch.Batch(head[:]).BaseOffset()
+		offsets, times = offsets.Truncated(start.Offset+1), times.Truncated(start.Offset+1)
+		next = w.from
+	} else {
+		offsets, times = index.NewOffset(f.Base), index.NewTime(f.Base)
+	}
+	w.txnFrom = w.from
+	if l.o.Clean && f.Paths[segment.KindOffsetIndex] != "" {
+		w.txnFrom = math.MaxInt64
+	}
+	w.txns = txns.Truncated(w.txnFrom)
+	w.checkPos = pos
+	w.indexer = segment.NewIndexer(f.Base, offsets, times, int64(l.o.Config.IndexIntervalBytes))
+	e, err := walk(file, f.Base, pos, f.Size, next, l.o.OwnOnly, func(b batch.Batch, at int64) error {
+		if !l.o.Clean {
+			l.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+		}
+		return w.indexer.Add(b.LastOffset(), b.MaxTimestamp(), at, len(b))
+	})
+	if err != nil {
+		return w, e, err
+	}
+	w.size = e.end
+	if w.indexer.Times.First, err = segment.FirstTimestamp(file, e.end); err != nil {
+		return w, e, err
+	}
+	if !last {
+		err = w.indexer.Finish()
+	}
+	return w, e, err
+}
+
+// readIndexes reads what the index files of a segment say below the recovery
+// point: above it nothing in them counts, and zeros may follow.
+func (l *Log) readIndexes(f segment.SegmentFiles, point int64) (*index.Offset, *index.Time, *index.Txn, error) {
+	var bytes [segment.KindSnapshot][]byte
+	for k := segment.KindOffsetIndex; k < segment.KindSnapshot; k++ {
+		if f.Paths[k] == "" || f.Paths[segment.KindOffsetIndex] == "" {
+			continue
+		}
+		b, err := vfs.ReadFile(l.o.FS, f.Paths[k], smallFileMax)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, vfs.ErrTooLarge) {
+			info, e := l.o.FS.Stat(f.Paths[k])
+			if e != nil || !info.IsDir() {
+				return nil, nil, nil, err
+			}
+		}
+		bytes[k] = b
+	}
+	return index.LoadOffset(f.Base, bytes[segment.KindOffsetIndex], point, f.Size),
+		index.LoadTime(f.Base, bytes[segment.KindTimeIndex], point),
+		index.LoadTxn(f.Base, bytes[segment.KindTxnIndex], point), nil
+}
+
+// trusted is the last index entry that leads to a batch that checks out and
+// ends where the entry says.
+func trusted(file vfs.File, f segment.SegmentFiles, offsets *index.Offset, point int64) index.OffsetEntry {
+	for n := offsets.Len(); n > 0; n-- {
+		e := offsets.At(n - 1)
+		if e.Offset >= point {
+			continue
+		}
+		s := segment.NewScanner(file, e.Pos, f.Size, true)
+		good := s.Next() && s.Batch().LastOffset() == e.Offset && s.Batch().BaseOffset() >= f.Base
+		s.Close()
+		if good {
+			return e
+		}
+	}
+	return index.OffsetEntry{Offset: f.Base}
+}
+
+// openSegments makes the list that readers use.
+func (l *Log) openSegments(p *loadPlan) error {
+	v := &view{}
+	for i, f := range p.kept {
+		if i < p.first {
+			v.segments = append(v.segments, segment.OpenSealed(l.env, f))
+			continue
+		}
+		w := &p.walked[i-p.first]
+		s, err := segment.Continue(l.env, f, w.indexer, w.txns, w.size, l.o.Config.SegmentBytes, false)
+		if err != nil {
+			return joinClose(err, v)
+		}
+		w.segment = s
+		v.segments = append(v.segments, s)
+	}
+	l.view.Store(v)
+	return nil
+}
+
+// loadProducers builds the producer state at the log end: from the newest
+// good snapshot and the batches after it. The aborted transactions that end in
+// walked segments are entered into their indexes on the way.
+func (l *Log) loadProducers(p *loadPlan, end int64) error {
+	indexFrom := end // where the transaction indexes lack entries
+	for _, w := range p.walked {
+		indexFrom = min(indexFrom, w.txnFrom)
+	}
+	enter := func(t producerstate.CompletedTxn) error {
+		for i := len(p.walked) - 1; i >= 0; i-- {
+			if w := &p.walked[i]; t.Last >= w.files.Base {
+				if t.Commit || t.Last < w.txnFrom {
+					return nil
+				}
+				return w.txns.Append(index.AbortedTxn{ProducerID: t.ProducerID, First: t.First, Last: t.Last, LastStable: t.LastStable})
+			}
+		}
+		return nil
+	}
+	table, at := l.newestSnapshot(p, end)
+	lost := at < 0 && l.logStart.Load() > 0 && end > 0 && len(p.kept) > 0
+	if table == nil {
+		table, at = producerstate.New(l.tableOptions()), 0
+	}
+	if lost {
+		p.events = append(p.events, Event{Kind: EventProducerStateLost, From: l.logStart.Load(), To: end})
+	}
+	if at > indexFrom {
+		// The snapshot is younger than the indexes: they get their entries
+		// from a second replay that starts early enough.
+		early, from := l.newestSnapshot(p, indexFrom)
+		if early == nil {
+			early, from = producerstate.New(l.tableOptions()), 0
+		}
+		if err := l.replay(early, from, end, enter); err != nil {
+			return err
+		}
+		enter = func(producerstate.CompletedTxn) error { return nil }
+	}
+	l.table = table
+	return l.replay(table, at, end, enter)
+}
+
+func (l *Log) tableOptions() producerstate.Options {
+	return producerstate.Options{ProducersMax: l.o.Config.ProducersMax}
+}
+
+// newestSnapshot reads the newest usable snapshot at or below offset; nil and
+// -1 if there is none. Those that cannot be used are noted for removal.
+func (l *Log) newestSnapshot(p *loadPlan, offset int64) (*producerstate.Table, int64) {
+	for i := len(p.listing.Snapshots) - 1; i >= 0; i-- {
+		at := p.listing.Snapshots[i]
+		if at > offset {
+			continue
+		}
+		path := p.listing.SnapshotPath(at)
+		b, err := vfs.ReadFile(l.o.FS, path, snapshotMax)
+		if err == nil {
+			var t *producerstate.Table
+			if t, err = producerstate.LoadSnapshot(l.tableOptions(), b, l.o.Now().UnixMilli(), 0); err == nil {
+				return t, at
+			}
+		}
+		p.events = append(p.events, Event{Kind: EventSnapshotBad, File: path, From: at, Err: err})
+		p.bad = append(p.bad, at)
+	}
+	return nil, -1
+}
+
+// replay applies the batches of [from, to) to a table and calls done for every
+// transaction that ends there.
+func (l *Log) replay(t *producerstate.Table, from, to int64, done func(producerstate.CompletedTxn) error) error {
+	if from >= to {
+		return nil
+	}
+	v := l.view.Load()
+	now := l.o.Now().UnixMilli()
+	for _, s := range v.segments[max(min(v.find(from), len(v.segments)), 0):] {
+		if s.Base >= to {
+			break
+		}
+		if err := l.replaySegment(t, s, from, to, now, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) replaySegment(t *producerstate.Table, s *segment.Segment, from, to, now int64, done func(producerstate.CompletedTxn) error) error {
+	h, err := s.Acquire()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	pos := int64(0)
+	if from > s.Base {
+		pos = h.Offsets.Lookup(from).Pos
+	}
+	scan := segment.NewScanner(h.File, pos, s.Size(), false)
+	defer scan.Close()
+	for scan.Next() {
+		b := scan.Batch()
+		if b.LastOffset() < from || b.ProducerID() < 0 {
+			continue
+		}
+		if b.BaseOffset() >= to {
+			return nil
+		}
+		header := b.Header()
+		marker, err := markerOf(b)
+		if err != nil {
+			return err
+		}
+		if marker == nil && b.IsControl() {
+			continue
+		}
+		if completed, ok := t.Apply(&header, marker, now); ok {
+			if err := done(completed); err != nil {
+				return err
+			}
+		}
+	}
+	if torn := (*segment.TornError)(nil); errors.As(scan.Err(), &torn) {
+		return &CorruptionError{File: s.Path(segment.KindLog), Pos: torn.Pos, Offset: -1, ReadableFrom: -1, Err: torn.Err}
+	}
+	return scan.Err()
+}
+
+// rebuildTxns makes the transaction index of a sealed segment anew.
+func (l *Log) rebuildTxns(base, size int64) (*index.Txn, error) {
+	txns := index.NewTxn(base)
+	v := l.view.Load()
+	i := v.find(base)
+	if i < 0 || v.segments[i].Base != base {
+		return nil, segment.ErrGone
+	}
+	end := l.logEnd.Load()
+	if i+1 < len(v.segments) {
+		end = v.segments[i+1].Base
+	}
+	t := producerstate.New(producerstate.Options{})
+	return txns, l.replayForIndex(t, v.segments[:i+1], end, func(c producerstate.CompletedTxn) error {
+		if c.Commit || c.Last < base {
+			return nil
+		}
+		return txns.Append(index.AbortedTxn{ProducerID: c.ProducerID, First: c.First, Last: c.Last, LastStable: c.LastStable})
+	})
+}
+
+// replayForIndex replays segments by their files alone, since the handle of
+// the last is just being made.
+func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment, to int64, done func(producerstate.CompletedTxn) error) error {
+	now := l.o.Now().UnixMilli()
+	for _, s := range segments {
+		f, err := l.o.FS.Open(s.Path(segment.KindLog))
+		if err != nil {
+			return err
+		}
+		scan := segment.NewScanner(f, 0, s.Size(), false)
+		for scan.Next() && err == nil {
+			b := scan.Batch()
+			if b.BaseOffset() >= to || b.ProducerID() < 0 {
+				continue
+			}
+			header := b.Header()
+			marker, _ := markerOf(b)
+			if marker == nil && b.IsControl() {
+				continue
+			}
+			if c, ok := t.Apply(&header, marker, now); ok {
+				err = done(c)
+			}
+		}
+		scan.Close()
+		if err = errors.Join(err, scan.Err(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,386 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/segment"
+)
+
+// Isolation says how far a reader sees.
+type Isolation uint8
+
+const (
+	ReadUncommitted Isolation = iota // up to the high watermark
+	ReadCommitted                    // up to the last stable offset, with the aborted transactions to leave out
+)
+
+// String is the name Kafka's clients use.
+func (i Isolation) String() string {
+	if i == ReadCommitted {
+		return "read_committed"
+	}
+	return "read_uncommitted"
+}
+
+// DefaultReadBytes is how much a read answers at most unless told.
+const DefaultReadBytes = 1 << 20
+
+// ReadOptions of Log.Read.
+type ReadOptions struct {
+	Isolation Isolation
+	// BytesMax bounds the answer; the first batch comes whole even if it is
+	// larger. 0: 1 MiB.
+	BytesMax int
+	// NoOversize leaves the answer empty rather than exceed BytesMax.
+	NoOversize bool
+	// Unchecked skips the CRC of what is returned, for a caller that hands
+	// the bytes to somebody who checks them.
+	Unchecked bool
+	// Replica reads to the log end, as a replica that copies the log does.
+	Replica bool
+}
+
+// Read answers whole batches from the one that holds offset on, as stored and
+// from one segment: the first may begin below offset. At the bound of the
+// isolation level the answer is empty; Wait tells when there is more.
+//
+// Errors: *OffsetError outside of the log; *CorruptionError if the first batch
+// is damaged (what is whole before a damaged batch is answered); ErrClosed.
+// Close the answer to give its memory back. It takes no lock and allocates
+// nothing in steady state.
+func (l *Log) Read(offset int64, o ReadOptions) (*Fetched, error) {
+	if l.closed.Load() {
+		return nil, ErrClosed
+	}
+	f := newFetched()
+	f.Frontiers = l.Frontiers()
+	bound := f.HighWatermark
+	switch {
+	case o.Replica:
+		bound = f.LogEnd
+	case o.Isolation == ReadCommitted:
+		bound = f.LastStable
+	}
+	f.from, f.next = offset, offset
+	if offset < f.LogStart || offset > f.LogEnd {
+		f.Close()
+		return nil, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+	}
+	if offset >= bound {
+		return f, nil
+	}
+	o.BytesMax = orDefault(o.BytesMax, DefaultReadBytes)
+	if err := l.fill(f, bound, o); err != nil {
+		f.Close()
+		return nil, err
+	}
+	l.metrics.reads.Add(1)
+	l.metrics.readBytes.Add(int64(len(f.bytes)))
+	return f, nil
+}
+
+// fill reads from the segment that holds the offset or, where compaction left
+// nothing there, a later one.
+func (l *Log) fill(f *Fetched, bound int64, o ReadOptions) error {
+	for range readRetries {
+		v := l.view.Load()
+		err := l.fillFrom(f, v, bound, o)
+		if !errors.Is(err, segment.ErrGone) {
+			return err
+		}
+		// The segment was deleted or cut between the load of the list and
+		// its use: look at the new list, and whether the offset still is.
+		if l.closed.Load() {
+			return ErrClosed
+		}
+		if start := l.logStart.Load(); f.from < start {
+			return &OffsetError{Requested: f.from, LogStart: start, LogEnd: l.logEnd.Load()}
+		}
+	}
+	return fmt.Errorf("read offset %d: %w", f.from, segment.ErrGone)
+}
+
+// readRetries bounds how often a reader looks at a new list of segments.
+const readRetries = 16
+
+func (l *Log) fillFrom(f *Fetched, v *view, bound int64, o ReadOptions) error {
+	i := max(v.find(f.from), 0)
+	for ; i < len(v.segments) && v.segments[i].Base < bound; i++ {
+		if err := l.readSegment(f, v.segments[i], bound, o); err != nil {
+			return err
+		}
+		if len(f.bytes) > 0 {
+			break
+		}
+	}
+	if o.Isolation != ReadCommitted || o.Replica || len(f.bytes) == 0 {
+		return nil
+	}
+	var err error
+	f.Aborted, err = aborted(f.Aborted[:0], v.segments[i:], f.from, f.next)
+	return err
+}
+
+// aborted collects the aborted transactions that overlap [from, upper), whose
+// markers are in these segments or none.
+func aborted(dst []index.AbortedTxn, segments []*segment.Segment, from, upper int64) ([]index.AbortedTxn, error) {
+	for _, s := range segments {
+		least, err := s.AbortedMin()
+		if err != nil {
+			return dst, err
+		}
+		if least >= upper {
+			continue
+		}
+		h, err := s.Acquire()
+		if err != nil {
+			return dst, err
+		}
+		var complete bool
+		dst, complete = h.Txns.Overlapping(dst, from, upper)
+		if err := h.Release(); err != nil {
+			return dst, err
+		}
+		if complete {
+			break
+		}
+	}
+	return dst, nil
+}
+
+// Aborted are the aborted transactions that overlap [from, upper), by the
+// offset of their marker.
+func (l *Log) Aborted(from, upper int64) ([]index.AbortedTxn, error) {
+	v := l.view.Load()
+	return aborted(nil, v.segments[max(v.find(from), 0):], from, upper)
+}
+
+// readSegment reads from one segment into f. Nothing at or behind bound.
+func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOptions) error {
+	h, err := s.Acquire()
+	if err != nil {
+		return err
+	}
+	r := segmentReader{f: f, s: s, h: h, size: s.Size(), bound: bound, o: o}
+	entry := h.Offsets.Lookup(f.from)
+	err = r.read(entry.Pos)
+	if bad := (*segment.TornError)(nil); errors.As(err, &bad) && entry.Pos > 0 && r.batches == 0 {
+		// Nothing good was found where the index led: it is never evidence
+		// about the log, so walk the segment from its first byte.
+		l.metrics.indexFallbacks.Add(1)
+		if e := s.Distrust(bad); e != nil {
+			return errors.Join(e, h.Release())
+		}
+		err = r.read(0)
+	}
+	if bad := (*segment.TornError)(nil); errors.As(err, &bad) {
+		err = &CorruptionError{File: s.Path(segment.KindLog), Pos: bad.Pos, Offset: max(f.next, s.Base), ReadableFrom: -1, Err: bad.Err}
+		if at, _, e := findBatch(h.File, bad.Pos+1, r.size, r.f.next); e == nil {
+			err.(*CorruptionError).ReadableFrom = at
+		}
+	}
+	return errors.Join(err, h.Release())
+}
+
+// segmentReader reads whole batches of one segment.
+type segmentReader struct {
+	f       *Fetched
+	s       *segment.Segment
+	h       *segment.Handle
+	size    int64
+	bound   int64
+	o       ReadOptions
+	batches int // walked over since pos, wanted or not
+}
+
+// readSlack is read beyond what was asked for, as the index leads to at most
+// this far before the wanted batch where batches are small.
+const readSlack = 8 << 10
+
+// read starts at a batch at pos. A *segment.TornError tells of bad bytes
+// before anything that could be answered.
+func (r *segmentReader) read(pos int64) error {
+	slack := int64(0)
+	if pos > 0 {
+		slack = readSlack
+	}
+	r.batches = 0
+	want := int64(r.o.BytesMax) + slack
+	for pos < r.size {
+		window, err := r.load(pos, want)
+		if err != nil {
+			return err
+		}
+		skipped, size, err := r.skip(window, pos)
+		if err != nil || size == boundReached {
+			return err
+		}
+		pos += skipped
+		if size == 0 { // the window holds no batch that reaches the offset
+			if skipped == 0 {
+				return nil
+			}
+			want = int64(r.o.BytesMax) + slack
+			continue
+		}
+		if r.o.NoOversize && size > int64(r.o.BytesMax) {
+			return nil
+		}
+		// The whole first batch, and as much more as is allowed.
+		if need := max(int64(r.o.BytesMax), size); int64(len(window))-skipped < min(need, r.size-pos) {
+			if window, err = r.load(pos, need); err != nil {
+				return err
+			}
+			skipped = 0
+		}
+		return r.take(window[skipped:], pos, max(int64(r.o.BytesMax), size))
+	}
+	return nil
+}
+
+// load reads up to n bytes at pos into the answer's buffer.
+func (r *segmentReader) load(pos, n int64) ([]byte, error) {
+	n = min(n, r.size-pos)
+	buffer := r.f.grow(int(n))
+	if read, err := r.h.File.ReadAt(buffer, pos); int64(read) < n {
+		return nil, fmt.Errorf("read segment %d at byte %d: %w", r.s.Base, pos, err)
+	}
+	return buffer, nil
+}
+
+// boundReached is skip's answer when the wanted batch may not be seen.
+const boundReached = -1
+
+// skip finds the first batch in the window that ends at or after the wanted
+// offset: how many bytes lie before it, and its size; size 0 if it lies behind
+// the window.
+func (r *segmentReader) skip(window []byte, pos int64) (skipped, size int64, err error) {
+	for skipped+batch.HeaderSize <= int64(len(window)) {
+		head := window[skipped:]
+		size, err := batch.Frame(head)
+		if err == nil && size > r.size-pos-skipped {
+			err = batch.ErrShort
+		}
+		b := batch.Batch(head)
+		if err == nil && r.batches == 0 && b.BaseOffset() > r.f.from && pos > 0 {
+			err = fmt.Errorf("offset %d where one at or before %d was expected", b.BaseOffset(), r.f.from)
+		}
+		if err != nil {
+			return 0, 0, &segment.TornError{Pos: pos + skipped, Err: err}
+		}
+		r.batches++
+		if b.LastOffset() >= r.bound {
+			return 0, boundReached, nil
+		}
+		if b.LastOffset() >= r.f.from {
+			return skipped, size, nil
+		}
+		skipped += size
+		if skipped > int64(len(window)) {
+			return skipped, 0, nil
+		}
+	}
+	return skipped, 0, nil
+}
+
+// take answers the whole batches at the head of window, at most limit bytes
+// and below the bound. A damaged batch ends them; if it is the first it is an
+// error.
+func (r *segmentReader) take(window []byte, pos, limit int64) error {
+	window = window[:min(int64(len(window)), limit)]
+	end := 0
+	for end+batch.HeaderSize <= len(window) {
+		b, err := batch.Parse(window[end:])
+		if errors.Is(err, batch.ErrShort) && pos+int64(end)+int64(batch.Batch(window[end:]).Header().Size) <= r.size {
+			break // cut by the limit only
+		}
+		if err == nil && !r.o.Unchecked {
+			err = b.CheckCRC()
+		}
+		if err != nil {
+			if end == 0 {
+				r.batches = 0
+				return &segment.TornError{Pos: pos, Err: err}
+			}
+			break
+		}
+		if b.LastOffset() >= r.bound {
+			break
+		}
+		r.f.next = b.NextOffset()
+		end += len(b)
+	}
+	r.f.bytes = window[:end]
+	return nil
+}
+
+// Raw regions: what fetch, replication and upload move without decoding.
+
+// Region is a range of whole batches in one segment file, pinned: the file
+// stays readable until Release, also when the segment is deleted.
+type Region struct {
+	Base  int64 // base offset of the segment
+	Pos   int64 // byte position of the first batch
+	Bytes int64
+
+	handle *segment.Handle
+}
+
+// ReadAt reads bytes of the region; pos counts from its start.
+func (r *Region) ReadAt(b []byte, pos int64) (int, error) {
+	b = b[:min(int64(len(b)), max(r.Bytes-pos, 0))]
+	return r.handle.File.ReadAt(b, r.Pos+pos)
+}
+
+// Release unpins the region.
+func (r *Region) Release() error { return r.handle.Release() }
+
+// Regions pins the batches from the one that holds offset to the log end (or,
+// replicated by a reader, the high watermark), segment by segment. Release
+// each.
+func (l *Log) Regions(offset int64) ([]*Region, error) {
+	f := l.Frontiers()
+	if offset < f.LogStart || offset > f.LogEnd {
+		return nil, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+	}
+	v := l.view.Load()
+	var regions []*Region
+	for _, s := range v.segments[max(v.find(offset), 0):] {
+		h, err := s.Acquire()
+		if err != nil {
+			for _, r := range regions {
+				err = errors.Join(err, r.Release())
+			}
+			return nil, err
+		}
+		r := &Region{Base: s.Base, Bytes: s.Size(), handle: h}
+		if err := r.startAt(s, offset); err != nil {
+			return nil, errors.Join(err, h.Release())
+		}
+		regions = append(regions, r)
+	}
+	return slices.DeleteFunc(regions, func(r *Region) bool { return r.Bytes == 0 && r.Release() == nil }), nil
+}
+
+// startAt moves the start of a region to the batch that holds offset.
+func (r *Region) startAt(s *segment.Segment, offset int64) error {
+	if offset <= s.Base {
+		return nil
+	}
+	scan := segment.NewScanner(r.handle.File, r.handle.Offsets.Lookup(offset).Pos, r.Bytes, false)
+	defer scan.Close()
+	for scan.Next() {
+		if scan.Batch().LastOffset() >= offset {
+			break
+		}
+	}
+	if scan.Err() != nil {
+		return scan.Err()
+	}
+	r.Pos, r.Bytes = scan.Pos(), r.Bytes-scan.Pos()
+	return nil
+}

@@ -1,0 +1,154 @@
+package log
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelog/oncelog/internal/producerstate"
+	"github.com/oncelog/oncelog/internal/segment"
+)
+
+// Truncate takes the suffix of the log from offset on away: files, indexes,
+// leader epochs, producer state and transactions go back to what they were.
+// offset must be the base offset of a batch (ErrNotBatchBoundary), at or above
+// the high watermark (ErrBelowHighWatermark); at or behind the log end nothing
+// happens. On return it is durable. Appends wait meanwhile. An I/O error in
+// the middle latches the log.
+func (l *Log) Truncate(ctx context.Context, offset int64) error {
+	if err := l.writable(); err != nil {
+		return err
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	if err := l.sealAll(); err != nil {
+		return err
+	}
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if err := l.writable(); err != nil {
+		return err
+	}
+	switch f := l.Frontiers(); {
+	case offset >= f.LogEnd:
+		l.epochs.truncateEnd(max(f.LogEnd, 1))
+		return l.epochs.write(l.o.FS, l.o.Dir)
+	case offset < f.LogStart:
+		return &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+	case offset < f.HighWatermark:
+		return fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
+	}
+	v := l.view.Load()
+	i := v.find(offset)
+	pos, err := batchStart(v.segments[i], offset)
+	if err != nil {
+		return err
+	}
+	if err := l.truncateLocked(ctx, v, i, offset, pos); err != nil {
+		return l.latch("truncate", err)
+	}
+	return nil
+}
+
+// batchStart is the byte position of the batch that begins at offset.
+func batchStart(s *segment.Segment, offset int64) (int64, error) {
+	h, err := s.Acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer h.Release()
+	if offset == s.Base {
+		return 0, nil
+	}
+	scan := segment.NewScanner(h.File, h.Offsets.Lookup(offset-1).Pos, s.Size(), false)
+	defer scan.Close()
+	for scan.Next() {
+		if b := scan.Batch(); b.BaseOffset() == offset {
+			return scan.Pos(), nil
+		} else if b.LastOffset() >= offset {
+			return 0, fmt.Errorf("%w: %d, in the batch from %d to %d", ErrNotBatchBoundary, offset, b.BaseOffset(), b.LastOffset())
+		}
+	}
+	if scan.Err() != nil {
+		return 0, scan.Err()
+	}
+	return 0, fmt.Errorf("%w: %d", ErrNotBatchBoundary, offset)
+}
+
+// truncateLocked cuts at a batch start. The recovery point goes first: above
+// it nothing on disk is believed, so a crash on the way finds either end.
+func (l *Log) truncateLocked(ctx context.Context, v *view, i int, offset, pos int64) error {
+	l.frontierMu.Lock()
+	l.logEnd.Store(offset)
+	l.durable.Store(min(l.durable.Load(), offset))
+	l.completed.truncate(offset)
+	l.frontierMu.Unlock()
+	l.recoveryPoint = min(l.recoveryPoint, offset)
+	if err := l.record(ctx); err != nil {
+		return err
+	}
+	kept := l.snapshots[:0]
+	for _, at := range l.snapshots {
+		if at <= offset {
+			kept = append(kept, at)
+		} else if err := l.removeSnapshot(at); err != nil {
+			return err
+		}
+	}
+	l.snapshots = kept
+	for j := len(v.segments) - 1; j > i; j-- {
+		if err := v.segments[j].Retire(); err != nil {
+			return err
+		}
+		if err := v.segments[j].Remove(); err != nil {
+			return err
+		}
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return err
+	}
+	c := l.config.Load()
+	active, err := v.segments[i].Truncated(offset, pos, c.SegmentBytes, c.IndexIntervalBytes)
+	if err != nil {
+		return err
+	}
+	segments := append(v.segments[:i:i], active)
+	l.view.Store(&view{segments})
+	l.active, l.rollAfter = active, l.o.Now().UnixMilli()
+	l.epochs.truncateEnd(offset)
+	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
+		return err
+	}
+	return l.rebuildProducers(offset)
+}
+
+// rebuildProducers makes the producer state of the cut log anew.
+func (l *Log) rebuildProducers(end int64) error {
+	p := &loadPlan{listing: segment.SnapshotsOnly(l.o.Dir, l.snapshots)}
+	table, at := l.newestSnapshot(p, end)
+	if table == nil {
+		table, at = producerstate.New(l.tableOptions()), 0
+	}
+	if err := l.replay(table, at, end, func(producerstate.CompletedTxn) error { return nil }); err != nil {
+		return err
+	}
+	l.table = table
+	undecided, open := table.FirstUndecided()
+	if !open {
+		undecided = undecidedNone
+	}
+	l.frontierMu.Lock()
+	l.undecided = undecided
+	l.deriveLocked()
+	l.frontierMu.Unlock()
+	return nil
+}
+
+// truncate forgets transactions whose marker was cut. What a later one had
+// replaced needs no return: that one is open again, or was cut with it.
+func (c *completed) truncate(offset int64) {
+	for len(c.queue) > c.head && c.queue[len(c.queue)-1].marker >= offset {
+		c.queue = c.queue[:len(c.queue)-1]
+	}
+}

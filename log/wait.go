@@ -1,0 +1,166 @@
+package log
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// waiter waits for a frontier to reach an offset. Its channel holds one
+// token at most and is reused.
+type waiter struct {
+	frontier Frontier
+	offset   int64
+	ready    chan struct{}
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{ready: make(chan struct{}, 1)} }}
+
+// Wait returns once the frontier has reached offset, that is: it is at least
+// offset. It fails when the context ends, the log is closed, or (for the
+// frontiers that a flush moves) an I/O error latched it. It allocates nothing
+// in steady state.
+func (l *Log) Wait(ctx context.Context, f Frontier, offset int64) error {
+	if l.Frontiers().Of(f) >= offset {
+		return nil
+	}
+	w := l.register(f, offset)
+	defer l.deregister(w)
+	for {
+		// Registered first, then looked again: whoever moves the frontier
+		// later sees the waiter, whoever moved it before is seen here.
+		if l.Frontiers().Of(f) >= offset {
+			return nil
+		}
+		if err := l.hopeless(f); err != nil {
+			return err
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hopeless tells why a frontier will not move any more.
+func (l *Log) hopeless(f Frontier) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if f != FrontierLogStart {
+		return l.latched()
+	}
+	return nil
+}
+
+func (l *Log) register(f Frontier, offset int64) *waiter {
+	w := waiters.Get().(*waiter)
+	w.frontier, w.offset = f, offset
+	l.waitMu.Lock()
+	l.waiting = append(l.waiting, w)
+	l.waitMu.Unlock()
+	l.waitingCount.Add(1)
+	return w
+}
+
+// deregister takes the waiter out. A token that it did not use may have been
+// the call to lead the next flush, so it is passed on.
+func (l *Log) deregister(w *waiter) {
+	l.waitMu.Lock()
+	for i, other := range l.waiting {
+		if other == w {
+			last := len(l.waiting) - 1
+			l.waiting[i], l.waiting[last] = l.waiting[last], nil
+			l.waiting = l.waiting[:last]
+			break
+		}
+	}
+	l.waitMu.Unlock()
+	l.waitingCount.Add(-1)
+	select {
+	case <-w.ready:
+		l.lead()
+	default:
+	}
+	waiters.Put(w)
+}
+
+// wake tells the waiters whose frontier is reached.
+func (l *Log) wake() {
+	if l.waitingCount.Load() == 0 {
+		return
+	}
+	f := l.Frontiers()
+	l.waitMu.Lock()
+	for _, w := range l.waiting {
+		if f.Of(w.frontier) >= w.offset {
+			w.notify()
+		}
+	}
+	l.waitMu.Unlock()
+}
+
+// wakeAll tells every waiter to look again: the log is closed or latched.
+func (l *Log) wakeAll() {
+	l.waitMu.Lock()
+	for _, w := range l.waiting {
+		w.notify()
+	}
+	l.waitMu.Unlock()
+}
+
+// lead wakes one waiter for durability, to make the next flush.
+func (l *Log) lead() {
+	if l.waitingCount.Load() == 0 {
+		return
+	}
+	durable := l.durable.Load()
+	l.waitMu.Lock()
+	for _, w := range l.waiting {
+		if w.frontier == FrontierDurable && w.offset > durable {
+			w.notify()
+			break
+		}
+	}
+	l.waitMu.Unlock()
+}
+
+func (w *waiter) notify() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// waitDurable waits until everything below offset is on the device, making
+// the flush itself when nobody else is at it.
+func (l *Log) waitDurable(ctx context.Context, offset int64) error {
+	if l.durable.Load() >= offset {
+		return nil
+	}
+	w := l.register(FrontierDurable, offset)
+	defer l.deregister(w)
+	for l.durable.Load() < offset {
+		if err := l.hopeless(FrontierDurable); err != nil {
+			return err
+		}
+		if l.flushMu.TryLock() {
+			err := l.flushLocked()
+			l.flushMu.Unlock()
+			// Those who came while the flush ran could not take the lock and
+			// wait: one of them goes next.
+			l.lead()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+		}
+	}
+	return nil
+}
