@@ -86,7 +86,8 @@ const (
 
 // scan checks the structure of the record at b[pos:] completely and fills in
 // l. It returns "" or the reason for refusing it. It is the one walk that
-// validating and iterating share.
+// validating and iterating share, and the most frequent work of the package:
+// hence numbers of one byte are decoded in line.
 func (l *layout) scan(b []byte, pos int) string {
 	length, pos := varint(b, pos)
 	if pos < 0 {
@@ -95,46 +96,61 @@ func (l *layout) scan(b []byte, pos int) string {
 	if length < 1 || int(length) > len(b)-pos {
 		return reasonLength
 	}
-	end := pos + int(length)
-	b = b[:end] // nothing below reads past the record
-	pos++       // attributes: unused
-	var size int32
-	if l.timestampDelta, pos = varlong(b, pos); pos < 0 {
+	l.end = pos + int(length)
+	b = b[:l.end] // nothing below reads past the record
+	pos++         // attributes: unused
+	if delta, ok := short(b, pos); ok {
+		l.timestampDelta, pos = int64(delta), pos+1
+	} else if l.timestampDelta, pos = varlong(b, pos); pos < 0 {
 		return reasonVarint
 	}
-	if l.offsetDelta, pos = varint(b, pos); pos < 0 {
+	if delta, ok := short(b, pos); ok {
+		l.offsetDelta, pos = delta, pos+1
+	} else if l.offsetDelta, pos = varint(b, pos); pos < 0 {
 		return reasonVarint
 	}
-	if size, pos = varint(b, pos); pos < 0 {
+	return l.scanFields(b, pos)
+}
+
+// scanFields goes on with key, value and headers, which must fill b[pos:].
+func (l *layout) scanFields(b []byte, pos int) string {
+	size, ok := short(b, pos)
+	if ok {
+		pos++
+	} else if size, pos = varint(b, pos); pos < 0 {
 		return reasonVarint
 	}
 	if l.keyStart = -1; size >= 0 {
-		if int(size) > end-pos {
+		if int(size) > len(b)-pos {
 			return reasonKey
 		}
 		l.keyStart = pos
 		pos += int(size)
 		l.keyEnd = pos
 	}
-	if size, pos = varint(b, pos); pos < 0 {
+	if size, ok = short(b, pos); ok {
+		pos++
+	} else if size, pos = varint(b, pos); pos < 0 {
 		return reasonVarint
 	}
 	if l.valueStart = -1; size >= 0 {
-		if int(size) > end-pos {
+		if int(size) > len(b)-pos {
 			return reasonValue
 		}
 		l.valueStart = pos
 		pos += int(size)
 		l.valueEnd = pos
 	}
-	if size, pos = varint(b, pos); pos < 0 {
+	if size, ok = short(b, pos); ok {
+		pos++
+	} else if size, pos = varint(b, pos); pos < 0 {
 		return reasonVarint
 	}
-	l.headers, l.headersStart, l.end = int(size), pos, end
+	l.headers, l.headersStart = int(size), pos
 	if size != 0 {
 		return scanHeaders(b, pos, int(size))
 	}
-	if pos != end {
+	if pos != len(b) {
 		return reasonLeftover
 	}
 	return ""

@@ -10,16 +10,30 @@ const (
 	varlongMax = 10 // bytes of a varlong
 )
 
-// varint decodes the 32-bit number at b[pos:]. The one-byte case, which nearly
-// all fields are, is small enough to be inlined.
-func varint(b []byte, pos int) (v int32, next int) {
+// short decodes the one-byte number at b[pos:], which nearly all fields are.
+// It is small enough to be inlined where that counts, as varint is not.
+func short(b []byte, pos int) (v int32, ok bool) {
 	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
-		return int32(b[pos]>>1) ^ -int32(b[pos]&1), pos + 1
+		return int32(b[pos]>>1) ^ -int32(b[pos]&1), true
+	}
+	return 0, false
+}
+
+// varint decodes the 32-bit number at b[pos:].
+func varint(b []byte, pos int) (v int32, next int) {
+	if v, ok := short(b, pos); ok {
+		return v, pos + 1
 	}
 	return varintLong(b, pos)
 }
 
+//go:noinline
 func varintLong(b []byte, pos int) (int32, int) {
+	// Two bytes: lengths from 64 to 8191.
+	if pos+1 < len(b) && b[pos+1] < 0x80 {
+		u := uint32(b[pos]&0x7f) | uint32(b[pos+1])<<7
+		return int32(u>>1) ^ -int32(u&1), pos + 2
+	}
 	var u uint32
 	for i := range varintMax {
 		if pos+i >= len(b) {
@@ -36,12 +50,13 @@ func varintLong(b []byte, pos int) (int32, int) {
 
 // varlong decodes the 64-bit number at b[pos:].
 func varlong(b []byte, pos int) (v int64, next int) {
-	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
-		return int64(b[pos]>>1) ^ -int64(b[pos]&1), pos + 1
+	if v, ok := short(b, pos); ok {
+		return int64(v), pos + 1
 	}
 	return varlongLong(b, pos)
 }
 
+//go:noinline
 func varlongLong(b []byte, pos int) (int64, int) {
 	var u uint64
 	for i := range varlongMax {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
@@ -54,6 +55,17 @@ type request struct {
 	maxTimestamp int64 // as it must be stored
 	now          int64 // ms
 	appendTime   bool
+
+	ended  batch.Marker // what marker points to
+	buffer [2 * batch.HeaderSize]byte
+}
+
+// requests are reused: what the checks of producer state are given escapes.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+func (r *request) release() {
+	r.batch = nil // the caller's
+	requests.Put(r)
 }
 
 // Append is the leader's door: b, exactly one batch as a producer built it,
@@ -71,7 +83,9 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 		return Appended{}, err
 	}
 	c := l.config.Load()
-	r := request{batch: b, now: l.o.Now().UnixMilli(), appendTime: c.Timestamps == batch.LogAppendTime}
+	r := requests.Get().(*request)
+	defer r.release()
+	*r = request{batch: b, now: l.o.Now().UnixMilli(), appendTime: c.Timestamps == batch.LogAppendTime}
 	rules := batch.Rules{
 		SizeMax: c.BatchBytesMax, KeysRequired: c.Compact, Timestamps: c.Timestamps, Now: r.now,
 		BeforeMax: c.TimestampBeforeMax.Milliseconds(), AfterMax: c.TimestampAfterMax.Milliseconds(),
@@ -91,7 +105,7 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 		origin = producerstate.OriginCoordinator
 	}
 	r.check = producerstate.Request{Header: &r.header, Origin: origin, Guard: o.Guard}
-	return l.append(ctx, &r, o.Durability, o.NoWait)
+	return l.append(ctx, r, o.Durability, o.NoWait)
 }
 
 // MarkerOptions of AppendMarker.
@@ -111,14 +125,16 @@ func (l *Log) AppendMarker(ctx context.Context, m batch.Marker, o MarkerOptions)
 	if err := l.admit(ctx); err != nil {
 		return Appended{}, err
 	}
-	var buffer [2 * batch.HeaderSize]byte
-	b := batch.Batch(batch.AppendMarker(buffer[:0], m))
-	r := request{batch: b, header: b.Header(), marker: &m, now: l.o.Now().UnixMilli(), maxTimestamp: b.MaxTimestamp()}
+	r := requests.Get().(*request)
+	defer r.release()
+	*r = request{ended: m, now: l.o.Now().UnixMilli()}
+	r.batch = batch.AppendMarker(r.buffer[:0], m)
+	r.header, r.marker, r.maxTimestamp = r.batch.Header(), &r.ended, r.batch.MaxTimestamp()
 	if l.config.Load().Timestamps == batch.LogAppendTime {
 		r.appendTime, r.maxTimestamp = true, r.now
 	}
-	r.check = producerstate.Request{Header: &r.header, Marker: &m, Origin: producerstate.OriginCoordinator, TV2: o.TV2}
-	return l.append(ctx, &r, o.Durability, o.NoWait)
+	r.check = producerstate.Request{Header: &r.header, Marker: r.marker, Origin: producerstate.OriginCoordinator, TV2: o.TV2}
+	return l.append(ctx, r, o.Durability, o.NoWait)
 }
 
 // admit is what every append asks first.

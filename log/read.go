@@ -168,7 +168,7 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 	r := segmentReader{f: f, s: s, h: h, size: s.Size(), bound: bound, o: o}
 	entry := h.Offsets.Lookup(f.from)
 	err = r.read(entry.Pos)
-	if bad := (*segment.TornError)(nil); errors.As(err, &bad) && entry.Pos > 0 && r.batches == 0 {
+	if bad, ok := errors.AsType[*segment.TornError](err); ok && entry.Pos > 0 && r.batches == 0 {
 		// Nothing good was found where the index led: it is never evidence
 		// about the log, so walk the segment from its first byte.
 		l.metrics.indexFallbacks.Add(1)
@@ -177,13 +177,26 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 		}
 		err = r.read(0)
 	}
-	if bad := (*segment.TornError)(nil); errors.As(err, &bad) {
-		err = &CorruptionError{File: s.Path(segment.KindLog), Pos: bad.Pos, Offset: max(f.next, s.Base), ReadableFrom: -1, Err: bad.Err}
-		if at, _, e := findBatch(h.File, bad.Pos+1, r.size, r.f.next); e == nil {
-			err.(*CorruptionError).ReadableFrom = at
-		}
+	if err != nil {
+		err = r.explain(err)
 	}
-	return errors.Join(err, h.Release())
+	if e := h.Release(); e != nil {
+		return errors.Join(err, e)
+	}
+	return err
+}
+
+// explain tells of damage with the place where reading can go on.
+func (r *segmentReader) explain(err error) error {
+	bad, ok := errors.AsType[*segment.TornError](err)
+	if !ok {
+		return err
+	}
+	c := &CorruptionError{File: r.s.Path(segment.KindLog), Pos: bad.Pos, Offset: max(r.f.next, r.s.Base), ReadableFrom: -1, Err: bad.Err}
+	if after, _, e := findBatch(r.h.File, bad.Pos+1, r.size, r.f.next); e == nil {
+		c.ReadableFrom = after
+	}
+	return c
 }
 
 // segmentReader reads whole batches of one segment.
@@ -197,21 +210,16 @@ type segmentReader struct {
 	batches int // walked over since pos, wanted or not
 }
 
-// readSlack is read beyond what was asked for, as the index leads to at most
-// this far before the wanted batch where batches are small.
+// readSlack is read beyond what was asked for: the index leads to about this
+// far before the wanted batch where batches are small.
 const readSlack = 8 << 10
 
 // read starts at a batch at pos. A *segment.TornError tells of bad bytes
 // before anything that could be answered.
 func (r *segmentReader) read(pos int64) error {
-	slack := int64(0)
-	if pos > 0 {
-		slack = readSlack
-	}
 	r.batches = 0
-	want := int64(r.o.BytesMax) + slack
 	for pos < r.size {
-		window, err := r.load(pos, want)
+		window, err := r.load(pos, int64(r.o.BytesMax)+readSlack)
 		if err != nil {
 			return err
 		}
@@ -224,7 +232,6 @@ func (r *segmentReader) read(pos int64) error {
 			if skipped == 0 {
 				return nil
 			}
-			want = int64(r.o.BytesMax) + slack
 			continue
 		}
 		if r.o.NoOversize && size > int64(r.o.BytesMax) {

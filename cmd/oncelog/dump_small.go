@@ -10,13 +10,16 @@ import (
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
-// smallBytesMax is the longest snapshot or text file that is read: a snapshot
-// of 20 million producers.
-const smallBytesMax = 1 << 30
+// The longest files that are read whole: a snapshot of 20 million producers,
+// a checkpoint of 200 000 partitions with the longest names.
+const (
+	snapshotFileMax = 1 << 30
+	textFileMax     = 64 << 20
+)
 
-// small reads a file that fits into memory and begins its part of the output.
-func (d *dumper) small(path string) ([]byte, error) {
-	b, err := vfs.ReadFile(d.fs, path, smallBytesMax)
+// small reads a file of at most limit bytes and begins its part of the output.
+func (d *dumper) small(path string, limit int64) ([]byte, error) {
+	b, err := vfs.ReadFile(d.fs, path, limit)
 	if err != nil {
 		return nil, cannotLook(path, err)
 	}
@@ -41,7 +44,7 @@ func (d *dumper) textDamage(err error) {
 
 // snapshot shows the producers of a .snapshot file.
 func (d *dumper) snapshot(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, snapshotFileMax)
 	if err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (d *dumper) snapshot(path string) error {
 
 // offsets shows a file with one offset for each partition.
 func (d *dumper) offsets(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, textFileMax)
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,7 @@ func (d *dumper) offsets(path string) error {
 
 // epochs shows a leader-epoch-checkpoint.
 func (d *dumper) epochs(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, textFileMax)
 	if err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ func (d *dumper) epochs(path string) error {
 
 // partitionMetadata shows a partition.metadata file.
 func (d *dumper) partitionMetadata(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, textFileMax)
 	if err != nil {
 		return err
 	}
@@ -136,7 +139,7 @@ func (d *dumper) partitionMetadata(path string) error {
 
 // meta shows a meta.properties file, all of its properties.
 func (d *dumper) meta(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, textFileMax)
 	if err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (d *dumper) meta(path string) error {
 
 // cleanShutdown shows the mark of a clean stop.
 func (d *dumper) cleanShutdown(path string) error {
-	b, err := d.small(path)
+	b, err := d.small(path, textFileMax)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,6 @@
 package producerstate
 
-import (
-	"github.com/oncelog/oncelog/batch"
-	"github.com/oncelog/oncelog/internal/invariant"
-)
+import "github.com/oncelog/oncelog/batch"
 
 // CompletedTxn is a transaction that a marker has ended. It has data in this
 // partition: the marker of an empty one completes nothing.
@@ -32,7 +29,7 @@ func (t *Table) Apply(h *batch.Header, m *batch.Marker, now int64) (CompletedTxn
 	case h.IsControl() && m == nil, h.Producer.ID < 0:
 		return CompletedTxn{}, false
 	case h.IsControl():
-		return t.applyMarker(h.BaseOffset, m, now)
+		return t.applyMarker(h, m, now)
 	}
 	t.applyData(h, now)
 	return CompletedTxn{}, false
@@ -76,25 +73,25 @@ func (t *Table) applyData(h *batch.Header, now int64) {
 	t.touch(handle)
 }
 
-func (t *Table) applyMarker(offset int64, m *batch.Marker, now int64) (CompletedTxn, bool) {
-	invariant.Check(m.Producer.ID >= 0, "marker of producer %d", m.Producer.ID)
-	handle := t.enter(m.Producer.ID)
+func (t *Table) applyMarker(h *batch.Header, m *batch.Marker, now int64) (CompletedTxn, bool) {
+	p := h.Producer // of the marker too: it has no other place
+	handle := t.enter(p.ID)
 	e := t.entries.at(handle)
-	if e.epoch != m.Producer.Epoch {
+	if e.epoch != p.Epoch {
 		t.forgetBatches(e)
-		e.epoch = m.Producer.Epoch
+		e.epoch = p.Epoch
 	}
-	t.guards.remove(m.Producer.ID)
+	t.guards.remove(p.ID)
 
 	completed := CompletedTxn{}
 	ended := e.open()
 	if ended {
 		completed = CompletedTxn{
-			ProducerID: m.Producer.ID,
+			ProducerID: p.ID,
 			First:      e.txnFirst,
-			Last:       offset,
+			Last:       h.BaseOffset,
 			Commit:     m.Commit,
-			LastStable: t.lastStable(handle, offset),
+			LastStable: t.lastStable(handle, h.BaseOffset),
 		}
 	}
 	t.unlink(handle)

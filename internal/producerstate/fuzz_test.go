@@ -8,8 +8,9 @@ import (
 
 // choices are the bytes of a fuzzer as a source of decisions.
 type choices struct {
-	rest []byte
-	done bool
+	rest  []byte
+	done  bool
+	words uint64
 }
 
 func (c *choices) Uint64() uint64 {
@@ -17,6 +18,12 @@ func (c *choices) Uint64() uint64 {
 	n := copy(word[:], c.rest)
 	c.rest = c.rest[n:]
 	c.done = n == 0
+	// Drawing below a bound rejects some words: the end must not repeat one
+	// for ever.
+	c.words++
+	if c.done {
+		return c.words * 0x9e3779b97f4a7c15
+	}
 	return binary.LittleEndian.Uint64(word[:])
 }
 

@@ -3,6 +3,8 @@ package producerstate
 import (
 	"fmt"
 	"slices"
+
+	"github.com/oncelog/oncelog/batch"
 )
 
 // LoadSnapshot makes a table of a snapshot file. Each producer knows its last
@@ -24,13 +26,13 @@ func LoadSnapshot(o Options, b []byte, now, expiration int64) (*Table, error) {
 		if reason := implausible(&info); reason != "" {
 			return nil, &SnapshotError{Pos: int64(pos), Reason: reason}
 		}
-		if info.TxnFirst < 0 && expiration > 0 && now-info.LastTimestamp >= expiration {
+		if info.TxnFirst == batch.None && expiration > 0 && now-info.LastTimestamp >= expiration {
 			continue
 		}
 		if t.index.find(&t.entries, info.Producer.ID) != 0 {
 			return nil, &SnapshotError{Pos: int64(pos), Reason: fmt.Sprintf("producer %d for the second time", info.Producer.ID)}
 		}
-		if handle := t.load(&info, now); info.TxnFirst >= 0 {
+		if handle := t.load(&info, now); info.TxnFirst != batch.None {
 			open = append(open, handle)
 		} else {
 			t.link(handle)
@@ -53,9 +55,7 @@ func (t *Table) load(i *Info, now int64) uint32 {
 	e.epoch = i.Producer.Epoch
 	e.coordinatorEpoch = i.CoordinatorEpoch
 	e.time, e.seen = i.LastTimestamp, now
-	if i.TxnFirst >= 0 {
-		e.txnFirst = i.TxnFirst
-	}
+	e.txnFirst = i.TxnFirst
 	if i.Batches > 0 {
 		e.batches = 1
 		e.last = remembered{

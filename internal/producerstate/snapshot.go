@@ -174,6 +174,9 @@ func decodeEntry(b []byte) Info {
 	if i.LastOffset >= 0 {
 		i.Batches = 1
 	}
+	if i.TxnFirst < 0 {
+		i.TxnFirst = batch.None
+	}
 	return i
 }
 

@@ -120,7 +120,9 @@ func (t *Table) add(id int64) uint32 {
 // into its place, so handles held across this call are void.
 func (t *Table) remove(handle uint32) {
 	e := t.entries.at(handle)
-	invariant.Check(!e.open(), "producer %d is forgotten in an open transaction", e.id)
+	if e.open() {
+		invariant.Check(false, "producer %d is forgotten in an open transaction", e.id)
+	}
 	end := t.entries.n
 	t.preserve(handle)
 	t.preserve(end)

@@ -196,20 +196,24 @@ func (s *Segment) AbortedMin() (int64, error) {
 		return *known, nil
 	}
 	sealed, none := !s.Unsealed(), !s.hasTxnIndex()
-	least := int64(math.MaxInt64)
-	if !sealed || !none {
-		h, err := s.Acquire()
-		if err != nil {
-			return 0, err
-		}
-		defer h.Release()
-		least = h.Txns.MinFirst()
+	if sealed && none {
+		s.abortedMin.Store(&noAborted)
+		return noAborted, nil
 	}
-	if sealed {
-		s.abortedMin.Store(&least)
+	h, err := s.Acquire()
+	if err != nil {
+		return 0, err
 	}
+	least := h.Txns.MinFirst()
+	if err := h.Release(); err != nil || !sealed {
+		return least, err
+	}
+	kept := least
+	s.abortedMin.Store(&kept)
 	return least, nil
 }
+
+var noAborted int64 = math.MaxInt64
 
 func (s *Segment) hasTxnIndex() bool {
 	s.pathsMu.Lock()

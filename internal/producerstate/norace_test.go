@@ -1,0 +1,5 @@
+//go:build !race
+
+package producerstate
+
+const raceEnabled = false
