@@ -2,6 +2,7 @@ package log
 
 import (
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
@@ -56,6 +57,30 @@ func (c *epochCache) assign(epoch int32, offset int64) {
 	}
 	// A new slice: Epochs may have handed the old one out.
 	c.entries = append(c.entries[:n:n], checkpoint.EpochEntry{Epoch: epoch, Start: offset})
+	c.dirty = true
+}
+
+// learn enters what a batch that stands in the log says, at loading. What the
+// file says stays as far as the batch does not contradict it: also epochs that
+// began later, without a batch.
+func (c *epochCache) learn(epoch int32, offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := 0
+	for i < len(c.entries) && c.entries[i].Start <= offset {
+		i++
+	}
+	if epoch < 0 || i > 0 && c.entries[i-1].Epoch >= epoch {
+		return
+	}
+	after := i
+	for after < len(c.entries) && c.entries[after].Epoch <= epoch {
+		after++
+	}
+	if i > 0 && c.entries[i-1].Start == offset {
+		i--
+	}
+	c.entries = slices.Concat(c.entries[:i], []checkpoint.EpochEntry{{Epoch: epoch, Start: offset}}, c.entries[after:])
 	c.dirty = true
 }
 

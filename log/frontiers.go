@@ -127,11 +127,14 @@ func (l *Log) raiseLocked(highWatermark int64) {
 	l.deriveLocked()
 }
 
-// deriveLocked computes the last stable offset, with frontierMu held.
+// deriveLocked computes the last stable offset, with frontierMu held. A
+// transaction that began below the log start bounds it at the log start: what
+// is left of it comes after.
 func (l *Log) deriveLocked() {
 	highWatermark := l.highWatermark.Load()
 	l.completed.settle(highWatermark)
-	l.lastStable.Store(min(highWatermark, l.undecided, l.completed.min()))
+	unstable := max(min(l.undecided, l.completed.min()), l.logStart.Load())
+	l.lastStable.Store(min(highWatermark, unstable))
 }
 
 // flushed moves the durable frontier, and with it the high watermark where the

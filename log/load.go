@@ -67,6 +67,7 @@ type cut struct {
 func Load(o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
 	l.config.Store(&l.o.Config)
+	l.waiters.New = newWaiter
 	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt}
 	listing, err := segment.List(l.o.FS, l.o.Dir)
 	if err != nil {
@@ -119,7 +120,9 @@ func (l *Log) load(p *loadPlan) error {
 	if err := l.loadProducers(p, end); err != nil {
 		return err
 	}
-	l.epochs.truncateEnd(end)
+	// An epoch that began at the end stays: it was promised, though no batch
+	// has it yet.
+	l.epochs.truncateEnd(end + 1)
 	l.epochs.truncateStart(start)
 	l.startFrontiers(end)
 	return nil
@@ -307,7 +310,7 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	w.indexer = segment.NewIndexer(f.Base, offsets, times, int64(l.o.Config.IndexIntervalBytes))
 	e, err := walk(file, f.Base, pos, f.Size, next, l.o.OwnOnly, func(b batch.Batch, at int64) error {
 		if !l.o.Clean {
-			l.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+			l.epochs.learn(b.LeaderEpoch(), b.BaseOffset())
 		}
 		return w.indexer.Add(b.LastOffset(), b.MaxTimestamp(), at, len(b))
 	})

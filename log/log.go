@@ -54,6 +54,7 @@ type Log struct {
 	waitMu       sync.Mutex // leaf
 	waiting      []*waiter
 	waitingCount atomic.Int32
+	waiters      sync.Pool // of *waiter
 
 	epochs    epochCache
 	failure   atomic.Pointer[error]

@@ -33,6 +33,10 @@ type Metrics struct {
 	Failed                 error // what latched the log
 }
 
+// AppendedBytes counts the bytes appended since the log was opened. It takes no
+// lock.
+func (l *Log) AppendedBytes() int64 { return l.metrics.appendedBytes.Load() }
+
 // Metrics takes a snapshot. It holds the append lock for an instant.
 func (l *Log) Metrics() Metrics {
 	m := Metrics{

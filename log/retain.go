@@ -157,7 +157,7 @@ func (l *Log) advanceStart(ctx context.Context, start int64) error {
 			return err
 		}
 	}
-	l.logStart.Store(start)
+	l.startAt(start)
 	if err := l.record(ctx); err != nil {
 		return fmt.Errorf("record the log start %d: %w", start, err)
 	}
@@ -167,6 +167,15 @@ func (l *Log) advanceStart(ctx context.Context, start int64) error {
 		return nil
 	}
 	return l.removeSegments(n)
+}
+
+// startAt moves the log start, and with it the last stable offset if that lies
+// below.
+func (l *Log) startAt(start int64) {
+	l.frontierMu.Lock()
+	l.logStart.Store(start)
+	l.deriveLocked()
+	l.frontierMu.Unlock()
 }
 
 // ensureSnapshot makes sure that a snapshot at or above offset is durable.

@@ -3,7 +3,6 @@ package log
 import (
 	"context"
 	"fmt"
-	"sync"
 )
 
 // waiter waits for a frontier to reach an offset. Its channel holds one
@@ -14,7 +13,9 @@ type waiter struct {
 	ready    chan struct{}
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{ready: make(chan struct{}, 1)} }}
+// newWaiter makes one for the log's own pool: a channel that another log's
+// goroutines made would not do in a test of package synctest.
+func newWaiter() any { return &waiter{ready: make(chan struct{}, 1)} }
 
 // Wait returns once the frontier has reached offset, that is: it is at least
 // offset. It fails when the context ends, the log is closed, or (for the
@@ -55,7 +56,7 @@ func (l *Log) hopeless(f Frontier) error {
 }
 
 func (l *Log) register(f Frontier, offset int64) *waiter {
-	w := waiters.Get().(*waiter)
+	w := l.waiters.Get().(*waiter)
 	w.frontier, w.offset = f, offset
 	l.waitMu.Lock()
 	l.waiting = append(l.waiting, w)
@@ -83,7 +84,7 @@ func (l *Log) deregister(w *waiter) {
 		l.lead()
 	default:
 	}
-	waiters.Put(w)
+	l.waiters.Put(w)
 }
 
 // wake tells the waiters whose frontier is reached.

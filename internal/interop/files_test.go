@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,24 @@ func readLogFiles(dir string) ([]logFile, error) {
 		all = append(all, b)
 	}
 	return all, nil
+}
+
+// batches goes through the batches of all files.
+func batches(files []logFile) iter.Seq[batch.Batch] {
+	return func(yield func(batch.Batch) bool) {
+		for _, f := range files {
+			for len(f) > 0 {
+				b, err := batch.Parse(f)
+				if err != nil {
+					break // the zeros behind the end
+				}
+				if !yield(b) {
+					return
+				}
+				f = f[len(b):]
+			}
+		}
+	}
 }
 
 // slice gives size bytes from the batch on that holds an offset or, in a gap,

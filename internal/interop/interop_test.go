@@ -19,8 +19,8 @@ type story struct {
 	state   string // file of Produce and Continue
 	total   tally
 
-	first, second, third string // folders of brokers
-	told                 *truth // what the broker said last
+	first, second, third, fourth string // folders of brokers
+	told                         *truth // what the broker said last
 }
 
 func TestInterop(t *testing.T) {
@@ -31,6 +31,7 @@ func TestInterop(t *testing.T) {
 		first:   filepath.Join(work, "first"),
 		second:  filepath.Join(work, "second"),
 		third:   filepath.Join(work, "third"),
+		fourth:  filepath.Join(work, "fourth"),
 		command: buildCommand(t, work),
 	}
 	steps := []struct {
@@ -45,6 +46,7 @@ func TestInterop(t *testing.T) {
 		{"the engine reads what both wrote", func(t *testing.T) *tally { return s.engineReads(t, s.second) }},
 		{"the engine is killed", s.engineKilled},
 		{"Kafka goes on after the kill", s.kafkaGoesOnAgain},
+		{"Kafka is killed", s.kafkaKilled},
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, func(t *testing.T) {
@@ -98,7 +100,7 @@ func (s *story) engineAppends(t *testing.T) *tally {
 	copyBroker(t, s.first, s.second)
 	data := filepath.Join(s.second, "data")
 	store := open(t, data, options())
-	w := &writer{t: t, store: store, model: newModel(s.told), c: new(tally)}
+	w := &writer{t: t, store: store, model: newModel(t, store, s.told), c: new(tally)}
 	w.appendAll(s.state)
 	known := knownProducers(t, store, w.model)
 	closeStore(t, store)
@@ -141,7 +143,11 @@ func (s *story) goOn(t *testing.T, dir, name, seed string) *tally {
 func (s *story) engineKilled(t *testing.T) *tally {
 	copyBroker(t, s.second, s.third)
 	data := filepath.Join(s.third, "data")
-	m := newModel(s.told)
+	o := options()
+	o.ReadOnly = true
+	store := open(t, data, o)
+	m := newModel(t, store, s.told)
+	closeStore(t, store)
 	a := killWhileAppending(t, data, m)
 	if _, err := os.Stat(filepath.Join(data, ".kafka_cleanshutdown")); err == nil {
 		t.Error("the directory of a killed engine has the mark of a clean stop")
@@ -149,7 +155,7 @@ func (s *story) engineKilled(t *testing.T) *tally {
 	s.command.run(t, "verify", data)
 	s.command.run(t, "recover", data)
 
-	store := open(t, data, options())
+	store = open(t, data, options())
 	c := a.settle(t, store, m)
 	known := knownProducers(t, store, m)
 	closeStore(t, store)
@@ -168,6 +174,36 @@ func (s *story) engineKilled(t *testing.T) *tally {
 
 func (s *story) kafkaGoesOnAgain(t *testing.T) *tally {
 	return s.goOn(t, s.third, "third-continued", "3")
+}
+
+// kafkaKilled kills a broker that has just told the truth. The engine recovers
+// the directory, with nothing lost, and gives it back.
+func (s *story) kafkaKilled(t *testing.T) *tally {
+	copyBroker(t, s.third, s.fourth)
+	data := filepath.Join(s.fourth, "data")
+	b := s.k.start(t, s.fourth, idleCleaner)
+	b.run(t, "Continue", "4", s.state)
+	s.told = b.tell(t, "fourth")
+	s.k.script(t, "broker.sh", "kill", s.fourth)
+	s.command.run(t, "verify", data)
+
+	store := open(t, data, options())
+	c := compareStore(t, store, data, s.told)
+	m, known := newModel(t, store, s.told), make(map[topic.Partition][]producerTruth)
+	for tp, p := range s.told.partitions {
+		known[tp] = p.Producers
+	}
+	closeStore(t, store)
+	c.merge(s.k.wantSound(t, data))
+	s.command.run(t, "verify", data)
+
+	b = s.k.start(t, s.fourth, idleCleaner)
+	told := b.tell(t, "fourth-recovered")
+	b.stop(t)
+	c.merge(compareModel(t, told, m))
+	c.merge(compareProducers(t, told, known))
+	c.merge(compareCoordinators(t, told, s.told))
+	return c
 }
 
 func knownProducers(t *testing.T, s *oncelog.Store, m *model) map[topic.Partition][]producerTruth {

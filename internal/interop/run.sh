@@ -3,7 +3,7 @@
 #
 # Needs a JDK 17 or newer, Maven (the first time, and a way to its repository), bash, flock, setsid.
 # Environment: KAFKA_VERSION (4.1.2), KAFKA_CACHE and the programs as kafka/kafka.sh says; ONCELOG_INTEROP_KEEP=1 leaves the files
-# of the run and says where they are. Arguments go to the test binary, e.g. -test.run.
+# of the run and says where they are; INTEROP_TIMEOUT (15m). Arguments go to the test binary, e.g. -test.run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here"
@@ -25,6 +25,7 @@ ONCELOG_INTEROP_WORK=$(mktemp -d "${TMPDIR:-/tmp}/oncelog-interop.XXXXXX")
 export ONCELOG_INTEROP_WORK
 # The test cleans up behind itself. This is for when it could not: it was killed, ran out of time, or panicked.
 clean_up() {
+  [ -d "$ONCELOG_INTEROP_WORK" ] || return 0
   find "$ONCELOG_INTEROP_WORK" -maxdepth 2 -name pid 2> /dev/null | while read -r pid; do kafka/broker.sh kill "$(dirname "$pid")" || true; done
   [ -n "${ONCELOG_INTEROP_KEEP:-}" ] || rm -rf "$ONCELOG_INTEROP_WORK"
 }

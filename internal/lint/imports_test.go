@@ -25,7 +25,7 @@ var house = map[string][]string{
 	"internal/journal":       {"internal/vfs", "internal/invariant"},
 	"log": {"batch", "index", "internal/producerstate", "internal/segment", "internal/tail", "internal/journal",
 		"internal/checkpoint", "internal/topic", "internal/vfs", "internal/invariant"},
-	"internal/catalog":      {"log", "internal/checkpoint", "internal/topic", "internal/vfs", "internal/invariant"},
+	"internal/catalog":      {"log", "batch", "internal/checkpoint", "internal/topic", "internal/vfs", "internal/invariant"},
 	"internal/groupoffsets": {"log", "batch", "internal/topic", "internal/invariant"},
 	"txn":                   {"log", "batch", "internal/topic", "internal/invariant"},
 	"": {"txn", "internal/groupoffsets", "internal/catalog", "log", "internal/journal", "internal/tail", "internal/segment",

@@ -71,10 +71,9 @@
 // Rules D2, D5, D7 and M3 are those of later versions. The lowest sequence of a
 // verification (D6) counts only while the id is unknown, and for its own epoch:
 // otherwise D8 and D10 know what is due, and what was verified and refused, or
-// was a retry, would bar the right batch. A
-// retry older than the five batches has an error of its own, which wraps the
-// one that Kafka answers. Producers expire by the time of the append, not by
-// the time in their records.
+// was a retry, would bar the right batch. A retry older than the five batches
+// has an error of its own, which wraps the one that Kafka answers. Producers
+// expire by the time of the append, not by the time in their records.
 //
 // # Memory
 //

@@ -27,6 +27,7 @@ func (f *Files) Open() int {
 // opened counts a segment whose handle was made, and closes others if there
 // are too many. No lock of a segment may be held.
 func (f *Files) opened(s *Segment) {
+	s.used.Store(true) // or it could be its own victim, again and again
 	f.mu.Lock()
 	f.ring = append(f.ring, s)
 	var victims []*Segment
@@ -47,9 +48,7 @@ func (f *Files) victim() *Segment {
 		f.hand %= len(f.ring)
 		s := f.ring[f.hand]
 		if !s.used.Swap(false) {
-			last := len(f.ring) - 1
-			f.ring[f.hand], f.ring[last] = f.ring[last], nil
-			f.ring = f.ring[:last]
+			f.take(f.hand)
 			return s
 		}
 		f.hand++
@@ -61,10 +60,15 @@ func (f *Files) forget(s *Segment) {
 	defer f.mu.Unlock()
 	for i, t := range f.ring {
 		if t == s {
-			last := len(f.ring) - 1
-			f.ring[i], f.ring[last] = f.ring[last], nil
-			f.ring = f.ring[:last]
+			f.take(i)
 			return
 		}
 	}
+}
+
+// take removes the i-th of the ring; the last one takes its place.
+func (f *Files) take(i int) {
+	last := len(f.ring) - 1
+	f.ring[i], f.ring[last] = f.ring[last], nil
+	f.ring = f.ring[:last]
 }

@@ -19,7 +19,9 @@ shift 2
 
 # A number in a pid file may by now belong to another process: only one that runs this folder's broker counts.
 ours() { tr '\0' ' ' 2>/dev/null < "/proc/$1/cmdline" | grep -qF "$dir/server.properties"; }
-gone() { for _ in $(seq 600); do ours "$1" || return 0; sleep 0.1; done; return 1; }
+# A process counts as gone when its last thread is, or only a zombie is left that nobody collects: its locks are free then.
+ended() { [ ! -d "/proc/$1" ] || { grep -q '^State:.Z' "/proc/$1/status" && [ "$(ls "/proc/$1/task" | wc -l)" -le 1 ]; } 2>/dev/null; }
+gone() { for _ in $(seq 600); do ended "$1" && return 0; sleep 0.1; done; return 1; }
 
 case $command in
 start)
@@ -79,8 +81,10 @@ stop|kill)
   fi
   pid=$(cat "$dir/pid")
   signal=TERM; [ $command = kill ] && signal=KILL
-  ours "$pid" && kill -$signal "$pid" 2>/dev/null || true
-  gone "$pid" || { echo "broker.sh: $dir: process $pid is still running" >&2; exit 1; }
+  if ours "$pid"; then
+    kill -$signal "$pid" 2>/dev/null || true
+    gone "$pid" || { echo "broker.sh: $dir: process $pid is still running" >&2; exit 1; }
+  fi
   rm -f "$dir/pid" ;;
 *) usage ;;
 esac

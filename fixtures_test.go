@@ -1,0 +1,145 @@
+package oncelog_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/oncelog/oncelog/internal/topic"
+)
+
+// fixturesDir holds log directories that real brokers wrote, and what they and
+// their clients said about them; see the README.md there.
+const fixturesDir = "testdata/kafka-4.1.2"
+
+// fixturesVariable names another directory of the same layout to test with.
+const fixturesVariable = "ONCELOG_FIXTURES"
+
+// fixture is one directory of logs, and the counts of the whole test.
+type fixture struct {
+	root, scenario string
+	c              *tally
+	d              *differences
+}
+
+func (f *fixture) path(parts ...string) string {
+	return filepath.Join(append([]string{f.root, f.scenario}, parts...)...)
+}
+
+// TestFixtures holds what the engine says of Kafka's own directories against
+// what Kafka said of them.
+func TestFixtures(t *testing.T) {
+	root, other := fixturesDir, os.Getenv(fixturesVariable)
+	if other != "" {
+		root = other
+	}
+	c, d := &tally{}, readDifferences(t)
+	crashes := 0
+	for _, scenario := range scenarios(t, root) {
+		f := &fixture{root: root, scenario: scenario, c: c, d: d}
+		if exists(f.path("damage.jsonl")) || !exists(f.path("data", ".kafka_cleanshutdown")) {
+			crashes++
+			t.Run(scenario, f.crashed)
+			continue
+		}
+		t.Run(scenario, f.clean)
+	}
+	wanted := []string{"partitions", "producers", "records, read_uncommitted", "records, read_committed", "offsets listed",
+		"ends of leader epochs", "fetches", "fetches refused", "bytes fetched", "aborted transactions of fetches"}
+	c.check(t, wanted...)
+	if other == "" {
+		d.check(t)
+	}
+}
+
+// scenarios are the directories below root with a folder "data", by their
+// paths.
+func scenarios(t testing.TB, root string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == "data" {
+			name, err := filepath.Rel(root, filepath.Dir(path))
+			all = append(all, filepath.ToSlash(name))
+			return errFirst(err, filepath.SkipDir)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s holds no fixtures", root)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func errFirst(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// clean compares a directory that a broker closed cleanly: opened for reading,
+// for writing, and once more after the engine's own clean close.
+func (f *fixture) clean(t *testing.T) {
+	now := readJSON[struct {
+		CapturedAt int64 `json:"captured_at"`
+	}](t, f.path("truth", "capture.json")).CapturedAt
+	dir := t.TempDir()
+	copyTree(t, dir, f.path("data"))
+	o := kafkaOpening(t, dir, now, intervals(t, f.root, f.scenario))
+	before := treeOf(t, dir)
+	o.readOnly = true
+	d := o.open(t)
+	t.Run("read-only", func(t *testing.T) { f.compare(t, d) })
+	d.close(t)
+	sameTree(t, before, treeOf(t, dir))
+
+	o.readOnly = false
+	d = o.open(t)
+	t.Run("writable", func(t *testing.T) { f.compare(t, d) })
+	o = d.close(t)
+	d = o.open(t)
+	t.Run("reopened", func(t *testing.T) { f.compare(t, d) })
+	d.close(t)
+}
+
+// compare holds every partition of which there is a truth against it.
+func (f *fixture) compare(t *testing.T, d *opened) {
+	compared := map[topic.Partition]bool{}
+	entries, err := os.ReadDir(f.path("truth"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		tp, err := topic.ParseDir(e.Name())
+		if err != nil || !e.IsDir() {
+			continue
+		}
+		compared[tp] = true
+		t.Run(e.Name(), func(t *testing.T) {
+			l := d.logs[tp]
+			if l == nil {
+				t.Fatal("the partition is not there")
+			}
+			p := &comparison{name: f.scenario + "/" + e.Name(), truth: f.path("truth", e.Name()), dir: filepath.Join(d.dir, e.Name()),
+				log: l, files: readPartitionFiles(t, f.path("data", e.Name())), d: f.d, c: f.c}
+			p.all(t)
+		})
+	}
+	for _, tp := range d.partitions() {
+		if !compared[tp] {
+			t.Errorf("there is no truth about %s", tp)
+		}
+	}
+}
+
+// crashed comes later.
+func (f *fixture) crashed(t *testing.T) {}

@@ -1,0 +1,228 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Catalog is an open data directory.
+type Catalog struct {
+	// Set by Open.
+	o           Options
+	fs          vfs.FS
+	dir         string
+	lock        *dirLock // nil if read-only
+	book        *book
+	workers     *log.Workers // nil if read-only
+	background  context.Context
+	stop        context.CancelFunc // ends background
+	loop        sync.WaitGroup     // the maintenance loop
+	clean       bool               // there was a clean mark
+	unseen      bool               // there are logs that are not opened and may be unclean
+	brokerEpoch int64              // in that mark, -1 if it said none
+	maintained  maintenance        // the loop's own
+
+	changeMu sync.Mutex // one change of structure at a time; held over I/O
+	// Guarded by changeMu.
+	manifest *manifest // as it is durable
+	unsure   bool      // the file may differ from it: a write failed
+
+	mu sync.RWMutex // leaf
+	// Guarded by mu. The values are never modified, only replaced.
+	topics     map[string]manifestTopic
+	partitions map[topic.Partition]*partition
+	closed     bool
+}
+
+// partition is a partition with its open log, or why there is none.
+type partition struct {
+	topic.Partition
+	log     *log.Log // nil if the partition refuses
+	err     error    // why
+	missing bool     // nothing is there that could be damaged
+}
+
+// Partition is the open log of a partition. Errors: ErrUnknownPartition; what
+// the partition refused with when it was opened (*log.CorruptionError,
+// batch.ErrLegacyMagic, ErrPartitionMissing); log.ErrClosed.
+func (c *Catalog) Partition(tp topic.Partition) (*log.Log, error) {
+	c.mu.RLock()
+	p, closed := c.partitions[tp], c.closed
+	c.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, log.ErrClosed
+	case p == nil:
+		return nil, fmt.Errorf("%w: %s", ErrUnknownPartition, tp)
+	}
+	return p.log, p.err
+}
+
+// all lists the partitions, in order.
+func (c *Catalog) all() []*partition {
+	c.mu.RLock()
+	list := make([]*partition, 0, len(c.partitions))
+	for _, p := range c.partitions {
+		list = append(list, p)
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(list, func(a, b *partition) int { return a.Compare(b.Partition) })
+	return list
+}
+
+// Each calls do for every partition, in order, with its log or what it refuses
+// with.
+func (c *Catalog) Each(do func(tp topic.Partition, l *log.Log, err error)) {
+	for _, p := range c.all() {
+		do(p.Partition, p.log, p.err)
+	}
+}
+
+// Topics describes all topics, by name.
+func (c *Catalog) Topics() []TopicInfo {
+	c.mu.RLock()
+	indexes := map[string][]int32{}
+	for tp := range c.partitions {
+		indexes[tp.Topic] = append(indexes[tp.Topic], tp.Index)
+	}
+	topics := make([]TopicInfo, 0, len(c.topics))
+	for _, t := range c.topics {
+		info := TopicInfo{Name: t.name, ID: t.id, Partitions: indexes[t.name], Foreign: t.foreign}
+		if t.config != nil {
+			info.Config, info.Stored = *t.config, true
+		}
+		topics = append(topics, info)
+	}
+	c.mu.RUnlock()
+	for _, t := range topics {
+		slices.Sort(t.Partitions)
+	}
+	slices.SortFunc(topics, func(a, b TopicInfo) int { return compareNames(a.Name, b.Name) })
+	return topics
+}
+
+// Sync returns once everything appended before the call is on the device, in
+// all partitions that serve.
+func (c *Catalog) Sync(ctx context.Context) error {
+	if c.o.ReadOnly {
+		return log.ErrReadOnly
+	}
+	list := c.all()
+	return sideBySide(len(list), c.o.Parallelism, func(i int) error {
+		if list[i].log == nil {
+			return nil
+		}
+		return list[i].log.Sync(ctx)
+	})
+}
+
+// CheckpointWrites is how often the checkpoint files were written.
+func (c *Catalog) CheckpointWrites() int64 {
+	if c.book == nil {
+		return 0
+	}
+	c.book.mu.Lock()
+	defer c.book.mu.Unlock()
+	return c.book.writes
+}
+
+// Close closes every log and leaves a directory that opens without recovery,
+// here and in Kafka. When ctx ends first, the logs that are not closed yet are
+// left as after a crash. A second Close does nothing.
+func (c *Catalog) Close(ctx context.Context) error {
+	c.changeMu.Lock()
+	defer c.changeMu.Unlock()
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	c.stop()
+	c.loop.Wait()
+	if c.workers != nil {
+		c.workers.Close()
+	}
+	list := c.all()
+	err := sideBySide(len(list), c.o.Parallelism, func(i int) error { return c.closeLog(ctx, list[i]) })
+	if c.o.ReadOnly {
+		return err
+	}
+	whole := err == nil && !c.unseen && !slices.ContainsFunc(list, func(p *partition) bool { return p.err != nil && !p.missing })
+	if e := c.book.write(context.WithoutCancel(ctx), true); e != nil {
+		err = errors.Join(err, fmt.Errorf("write the checkpoints of %s: %w", c.dir, e))
+	}
+	if whole && err == nil {
+		if e := c.markClean(); e != nil {
+			err = fmt.Errorf("write the clean mark of %s: %w", c.dir, e)
+		}
+	}
+	return errors.Join(err, c.lock.release())
+}
+
+// closeLog closes one log and enters its points.
+func (c *Catalog) closeLog(ctx context.Context, p *partition) error {
+	if p.log == nil {
+		return nil
+	}
+	if c.o.ReadOnly {
+		return p.log.Abandon()
+	}
+	if err := ctx.Err(); err != nil {
+		return errors.Join(fmt.Errorf("close %s: %w", p.Partition, err), p.log.Abandon())
+	}
+	points, err := p.log.Close(ctx)
+	if err != nil {
+		return fmt.Errorf("close %s: %w", p.Partition, err)
+	}
+	c.book.set(p.Partition, points)
+	return nil
+}
+
+// markClean writes Kafka's mark of a clean stop, after everything else is
+// durable. It carries the broker epoch of the mark that was found, since the
+// logs still hold all that the broker stopped with.
+func (c *Catalog) markClean() error {
+	if err := c.fs.SyncDir(c.dir); err != nil {
+		return err
+	}
+	mark := checkpoint.CleanShutdown{BrokerEpoch: c.brokerEpoch}
+	return vfs.Replace(c.fs, filepath.Join(c.dir, checkpoint.CleanShutdownFile), checkpoint.AppendCleanShutdown(nil, mark))
+}
+
+// sideBySide calls do for 0 to n-1, at most limit at a time, and joins the
+// errors.
+func sideBySide(n, limit int, do func(i int) error) error {
+	var group sync.WaitGroup
+	var next atomic.Int64
+	var mu sync.Mutex
+	var errs error
+	for range min(n, limit) {
+		group.Go(func() { // ends when nothing is left
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= n {
+					return
+				}
+				if err := do(i); err != nil {
+					mu.Lock()
+					errs = errors.Join(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errs
+}

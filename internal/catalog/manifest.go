@@ -1,0 +1,318 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// manifestVersion is the one this program writes, and the newest it reads.
+const manifestVersion = 1
+
+// manifest is what is known about topics beside their directories. Values of
+// it are not modified once they are written: a change makes a copy.
+//
+// The file is one JSON object, indented, which begins and ends so in every
+// version:
+//
+//	{
+//	  "version": 1,
+//	  …
+//	  "checksum": "0123456789abcdef"
+//	}
+//
+// The checksum is xxHash64 of all bytes before the line that holds it. It is
+// looked at before anything is parsed.
+type manifest struct {
+	topics    []manifestTopic    // ascending by name
+	deletions []manifestDeletion // topics whose directories are being removed
+}
+
+type manifestTopic struct {
+	name       string
+	id         checkpoint.TopicID // zero if Kafka gave it none
+	partitions int32              // indexes are below
+	foreign    bool               // found in the directory, not made here
+	compacted  bool               // was or may have been compacted: its offsets have gaps
+	config     *TopicConfig       // nil: none stored
+}
+
+type manifestDeletion struct {
+	name       string
+	id         checkpoint.TopicID
+	partitions int32
+}
+
+func (m *manifest) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(m.topics, name, func(t manifestTopic, name string) int { return cmp.Compare(t.name, name) })
+}
+
+// with is the manifest with a topic entered or replaced.
+func (m *manifest) with(t manifestTopic) *manifest {
+	n := &manifest{topics: slices.Clone(m.topics), deletions: m.deletions}
+	i, found := n.find(t.name)
+	if found {
+		n.topics[i] = t
+	} else {
+		n.topics = slices.Insert(n.topics, i, t)
+	}
+	return n
+}
+
+// without is the manifest with a topic on its way out.
+func (m *manifest) without(name string) *manifest {
+	n := &manifest{topics: slices.Clone(m.topics), deletions: slices.Clone(m.deletions)}
+	if i, found := n.find(name); found {
+		t := n.topics[i]
+		n.topics = slices.Delete(n.topics, i, i+1)
+		n.deletions = append(n.deletions, manifestDeletion{name: name, id: t.id, partitions: t.partitions})
+	}
+	return n
+}
+
+// deleted is the manifest without a deletion that is finished.
+func (m *manifest) deleted(d manifestDeletion) *manifest {
+	return &manifest{topics: m.topics, deletions: slices.DeleteFunc(slices.Clone(m.deletions), func(o manifestDeletion) bool { return o == d })}
+}
+
+// The file as JSON.
+type (
+	manifestJSON struct {
+		Version   int            `json:"version"`
+		Topics    []topicJSON    `json:"topics"`
+		Deletions []deletionJSON `json:"deletions,omitempty"`
+		Checksum  string         `json:"checksum"`
+	}
+	topicJSON struct {
+		Name       string      `json:"name"`
+		ID         string      `json:"id,omitempty"`
+		Partitions int32       `json:"partitions"`
+		Foreign    bool        `json:"foreign,omitempty"`
+		Compacted  bool        `json:"compacted,omitempty"`
+		Config     *configJSON `json:"config,omitempty"`
+	}
+	deletionJSON struct {
+		Name       string `json:"name"`
+		ID         string `json:"id,omitempty"`
+		Partitions int32  `json:"partitions"`
+	}
+	configJSON struct {
+		Durability         string `json:"durability,omitempty"`
+		Cleanup            string `json:"cleanup,omitempty"`
+		RetentionAge       string `json:"retention_age,omitempty"`
+		RetentionBytes     int64  `json:"retention_bytes,omitempty"`
+		SegmentBytes       int64  `json:"segment_bytes,omitempty"`
+		SegmentAge         string `json:"segment_age,omitempty"`
+		BatchBytesMax      int    `json:"batch_bytes_max,omitempty"`
+		LogAppendTime      bool   `json:"log_append_time,omitempty"`
+		TimestampBeforeMax string `json:"timestamp_before_max,omitempty"`
+		TimestampAfterMax  string `json:"timestamp_after_max,omitempty"`
+		IndexIntervalBytes int    `json:"index_interval_bytes,omitempty"`
+	}
+)
+
+// The end of the file: the line with the checksum, and the brace.
+const (
+	checksumHead  = "  \"checksum\": \""
+	checksumChars = 16
+	checksumTail  = "\"\n}\n"
+)
+
+func checksum(b []byte) string { return fmt.Sprintf("%016x", xxhash.Sum64(b)) }
+
+// encode gives the file.
+func (m *manifest) encode() ([]byte, error) {
+	file := manifestJSON{Version: manifestVersion, Topics: []topicJSON{}, Checksum: checksum(nil)}
+	for _, t := range m.topics {
+		file.Topics = append(file.Topics, topicJSON{Name: t.name, ID: encodeID(t.id), Partitions: t.partitions,
+			Foreign: t.foreign, Compacted: t.compacted, Config: encodeConfig(t.config)})
+	}
+	for _, d := range m.deletions {
+		file.Deletions = append(file.Deletions, deletionJSON{Name: d.name, ID: encodeID(d.id), Partitions: d.partitions})
+	}
+	b, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	b = b[:len(b)+1-len(checksumHead)-checksumChars-len(checksumTail)]
+	return fmt.Appendf(b, "%s%s%s", checksumHead, checksum(b), checksumTail), nil
+}
+
+// decodeManifest reads the file. Errors: *ManifestError; ErrNewerFormat.
+func decodeManifest(b []byte) (*manifest, error) {
+	bad := func(format string, args ...any) error { return &ManifestError{Reason: fmt.Sprintf(format, args...)} }
+	n := len(b) - len(checksumHead) - checksumChars - len(checksumTail)
+	if n < 0 {
+		return nil, bad("%d bytes are too few", len(b))
+	}
+	if want := checksumHead + checksum(b[:n]) + checksumTail; string(b[n:]) != want {
+		return nil, bad("the checksum does not match")
+	}
+	var head struct{ Version int }
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, bad("%v", err)
+	}
+	if head.Version > manifestVersion {
+		return nil, fmt.Errorf("%w: %s has version %d, this program reads up to %d; use a newer one", ErrNewerFormat, ManifestFile, head.Version, manifestVersion)
+	}
+	var file manifestJSON
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return nil, bad("%v", err)
+	}
+	if _, err := d.Token(); err != io.EOF || file.Version < 1 {
+		return nil, bad("version %d, or bytes behind its end", file.Version)
+	}
+	m, err := file.manifest()
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	return m, nil
+}
+
+func (file *manifestJSON) manifest() (*manifest, error) {
+	m := &manifest{}
+	for _, t := range file.Topics {
+		id, err := decodeID(t.Name, t.ID, t.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		config, err := decodeConfig(t.Config)
+		if err != nil {
+			return nil, fmt.Errorf("topic %q: %w", t.Name, err)
+		}
+		i, found := m.find(t.Name)
+		if found {
+			return nil, fmt.Errorf("topic %q is there twice", t.Name)
+		}
+		m.topics = slices.Insert(m.topics, i, manifestTopic{name: t.Name, id: id, partitions: t.Partitions, foreign: t.Foreign, compacted: t.Compacted, config: config})
+	}
+	for _, d := range file.Deletions {
+		id, err := decodeID(d.Name, d.ID, d.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		m.deletions = append(m.deletions, manifestDeletion{name: d.Name, id: id, partitions: d.Partitions})
+	}
+	return m, nil
+}
+
+func encodeID(id checkpoint.TopicID) string {
+	if id == (checkpoint.TopicID{}) {
+		return ""
+	}
+	return id.String()
+}
+
+// decodeID checks what names a topic.
+func decodeID(name, text string, partitions int32) (id checkpoint.TopicID, err error) {
+	if err := topic.CheckName(name); err != nil {
+		return id, err
+	}
+	if partitions < 0 {
+		return id, fmt.Errorf("topic %q has %d partitions", name, partitions)
+	}
+	if text != "" {
+		id, err = checkpoint.ParseTopicID(text)
+	}
+	return id, err
+}
+
+func encodeDuration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+func encodeConfig(t *TopicConfig) *configJSON {
+	if t == nil {
+		return nil
+	}
+	c := &configJSON{
+		Cleanup: t.Cleanup.String(), RetentionAge: encodeDuration(t.RetentionAge), RetentionBytes: t.RetentionBytes,
+		SegmentBytes: t.SegmentBytes, SegmentAge: encodeDuration(t.SegmentAge), BatchBytesMax: t.BatchBytesMax,
+		LogAppendTime:      t.Timestamps == batch.LogAppendTime,
+		TimestampBeforeMax: encodeDuration(t.TimestampBeforeMax), TimestampAfterMax: encodeDuration(t.TimestampAfterMax),
+		IndexIntervalBytes: t.IndexIntervalBytes,
+	}
+	if t.Durability != log.DurabilityDefault {
+		c.Durability = t.Durability.String()
+	}
+	return c
+}
+
+func decodeConfig(c *configJSON) (*TopicConfig, error) {
+	if c == nil {
+		return nil, nil
+	}
+	t := &TopicConfig{RetentionBytes: c.RetentionBytes, SegmentBytes: c.SegmentBytes, BatchBytesMax: c.BatchBytesMax, IndexIntervalBytes: c.IndexIntervalBytes}
+	if c.LogAppendTime {
+		t.Timestamps = batch.LogAppendTime
+	}
+	switch c.Durability {
+	case "":
+	case log.DurabilityOS.String():
+		t.Durability = log.DurabilityOS
+	case log.DurabilityFsync.String():
+		t.Durability = log.DurabilityFsync
+	default:
+		return nil, fmt.Errorf("unknown durability %q", c.Durability)
+	}
+	i := slices.Index(cleanupNames[:], c.Cleanup)
+	if i < 0 {
+		return nil, fmt.Errorf("unknown cleanup %q", c.Cleanup)
+	}
+	t.Cleanup = Cleanup(i)
+	for _, d := range []struct {
+		to   *time.Duration
+		text string
+	}{
+		{&t.RetentionAge, c.RetentionAge}, {&t.SegmentAge, c.SegmentAge},
+		{&t.TimestampBeforeMax, c.TimestampBeforeMax}, {&t.TimestampAfterMax, c.TimestampAfterMax},
+	} {
+		if d.text == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.text)
+		if err != nil {
+			return nil, err
+		}
+		*d.to = v
+	}
+	return t, t.Validate()
+}
+
+// readManifest reads the manifest of a directory; one without has an empty
+// one.
+func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
+	path := filepath.Join(dir, ManifestFile)
+	b, err := vfs.ReadFile(fsys, path, rootFileMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &manifest{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeManifest(b)
+	if e, ok := errors.AsType[*ManifestError](err); ok {
+		e.File = path
+	}
+	return m, err
+}

@@ -1,0 +1,392 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Open opens a data directory: of Kafka, of ours, or an empty one. If only the
+// last element of its path is missing it is made, unless read-only.
+//
+// Errors: vfs.ErrLocked, *ManifestError, ErrNewerFormat, those of the file
+// system. Up to the point where recovery begins, a failed Open leaves the
+// directory byte for byte as it was.
+func Open(o Options) (*Catalog, error) {
+	o = o.withDefaults()
+	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1}
+	c.background, c.stop = context.WithCancel(context.Background())
+	if err := c.open(); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("open data directory %s: %w%s", c.dir, err, advice(err))
+	}
+	return c, nil
+}
+
+func (c *Catalog) open() error {
+	made, err := c.findDir()
+	if err != nil {
+		return err
+	}
+	if !c.o.ReadOnly {
+		if c.lock, err = lockDir(c.fs, c.dir); err != nil {
+			return errors.Join(err, c.unmake(made))
+		}
+		c.workers = log.NewWorkers(workers)
+	}
+	survey, err := c.read()
+	if err != nil {
+		err = errors.Join(err, c.abandonAll())
+		if c.lock != nil {
+			err = errors.Join(err, c.lock.undo())
+		}
+		return errors.Join(err, c.unmake(made))
+	}
+	if c.o.ReadOnly {
+		c.tellRefused()
+		return nil
+	}
+	if err := c.begin(survey, made); err != nil {
+		return errors.Join(err, c.abandonAll(), c.lock.release())
+	}
+	c.tellRefused()
+	c.loop.Go(c.maintain) // ends when background does
+	return nil
+}
+
+// workers is how many goroutines seal rolled segments.
+const workers = 2
+
+// findDir makes sure that there is a directory.
+func (c *Catalog) findDir() (made bool, err error) {
+	info, err := c.fs.Stat(c.dir)
+	switch {
+	case err == nil && info.IsDir():
+		return false, nil
+	case err == nil:
+		return false, errors.New("it is a file: name a directory, or move the file away")
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case c.o.ReadOnly:
+		return false, fmt.Errorf("%w: check the path, or open it for writing once to make it", err)
+	}
+	if err := c.fs.Mkdir(c.dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("%w: make its parent directory first", err)
+		}
+		return false, err
+	}
+	return true, nil
+}
+
+// unmake removes a directory that was made.
+func (c *Catalog) unmake(made bool) error {
+	if !made {
+		return nil
+	}
+	return c.fs.Remove(c.dir)
+}
+
+// abandonAll closes the files of a catalog that does not open.
+func (c *Catalog) abandonAll() error {
+	if c.workers != nil {
+		c.workers.Close()
+	}
+	var err error
+	for _, p := range c.all() {
+		if p.log != nil {
+			err = errors.Join(err, p.log.Abandon())
+		}
+	}
+	return err
+}
+
+// survey is what reading a directory found out.
+type survey struct {
+	manifest *manifest // as it should be
+	changed  bool      // the file says something else
+	members  []member
+}
+
+// read reads everything and changes nothing.
+func (c *Catalog) read() (*survey, error) {
+	m, err := readManifest(c.fs, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if c.clean, err = c.readMark(); err != nil {
+		return nil, err
+	}
+	if c.book, err = readBook(c.fs, c.dir, func(file string, err error) {
+		c.event(Event{Kind: EventCheckpointBad, File: file, Err: err})
+	}); err != nil {
+		return nil, err
+	}
+	dirs, future, err := listPartitions(c.fs, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if dirs, err = c.inspectAll(dirs); err != nil {
+		return nil, err
+	}
+	c.manifest = m
+	c.unseen = future && !c.clean
+	s := &survey{}
+	s.manifest, s.members = resolve(m, dirs)
+	s.changed = !equalTopics(m, s.manifest)
+	return s, c.loadAll(s)
+}
+
+// readMark tells whether there is a clean mark.
+func (c *Catalog) readMark() (bool, error) {
+	b, err := vfs.ReadFile(c.fs, filepath.Join(c.dir, checkpoint.CleanShutdownFile), rootFileMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// What it says may be damaged: that it is there is what counts.
+	if mark, err := checkpoint.ReadCleanShutdown(b); err == nil {
+		c.brokerEpoch = mark.BrokerEpoch
+	}
+	return true, nil
+}
+
+// inspectAll looks into the directories. One that vanishes meanwhile, on a
+// directory that is live, is left out.
+func (c *Catalog) inspectAll(dirs []directory) ([]directory, error) {
+	gone := make([]bool, len(dirs))
+	err := sideBySide(len(dirs), c.o.Parallelism, func(i int) error {
+		err := dirs[i].inspect(c.fs, c.dir)
+		if c.o.ReadOnly && errors.Is(err, fs.ErrNotExist) {
+			gone[i] = true
+			return nil
+		}
+		return err
+	})
+	kept := dirs[:0]
+	for i, d := range dirs {
+		if !gone[i] {
+			kept = append(kept, d)
+		}
+	}
+	return kept, err
+}
+
+// loadAll loads the logs side by side. The partitions are set whether it
+// succeeds or not, so that they can be closed.
+func (c *Catalog) loadAll(s *survey) error {
+	list := make([]*partition, len(s.members))
+	bar := c.progress("read", len(s.members))
+	err := sideBySide(len(list), c.o.Parallelism, func(i int) error {
+		p, err := c.load(s.members[i])
+		list[i] = p
+		bar.step()
+		return err
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.topics, c.partitions = map[string]manifestTopic{}, make(map[topic.Partition]*partition, len(list))
+	for _, p := range list {
+		if p != nil {
+			c.partitions[p.Partition] = p
+		}
+	}
+	for _, t := range s.manifest.topics {
+		c.topics[t.name] = t
+	}
+	return err
+}
+
+// loadTries bounds how often a log is looked at again that another process
+// changes meanwhile.
+const loadTries = 20
+
+// load loads one log. An error is the whole directory's; what concerns only
+// the partition is in it.
+func (c *Catalog) load(m member) (*partition, error) {
+	p := &partition{Partition: m.partition, err: m.err, missing: m.missing}
+	if m.err != nil {
+		return p, nil
+	}
+	for try := 1; ; try++ {
+		p.log, p.err = log.Load(c.logOptions(m, c.book.get(m.partition), c.clean))
+		switch {
+		case p.err == nil:
+			return p, nil
+		case c.o.ReadOnly && try < loadTries && c.movedOn(m.partition, p.err):
+			continue
+		case errors.Is(p.err, log.ErrCorrupt) || errors.Is(p.err, batch.ErrLegacyMagic):
+			return p, nil
+		case c.o.ReadOnly && errors.Is(p.err, fs.ErrNotExist):
+			p.missing = true // its topic was deleted meanwhile
+			return p, nil
+		}
+		return nil, p.err
+	}
+}
+
+// movedOn tells whether an error may come from another process that writes:
+// files vanish when segments are deleted; the recovery point read before may
+// be older than a truncation. The points are read again.
+func (c *Catalog) movedOn(tp topic.Partition, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, log.ErrCorrupt) {
+		return false
+	}
+	now, e := readBook(c.fs, c.dir, func(string, error) {})
+	if e != nil {
+		return false
+	}
+	old := c.book.get(tp)
+	c.book.set(tp, now.points[tp])
+	return errors.Is(err, fs.ErrNotExist) || now.points[tp] != old
+}
+
+// logOptions are those of one log.
+func (c *Catalog) logOptions(m member, points log.Points, clean bool) log.Options {
+	o := c.o.Log
+	o.Dir, o.Partition = filepath.Join(c.dir, m.partition.String()), m.partition
+	o.Config = c.o.logConfig(m.partition.Topic, m.topic.config)
+	o.Clean, o.Points, o.OwnOnly = clean, points, !m.topic.foreign && !m.topic.compacted
+	o.ReadOnly, o.Events = c.o.ReadOnly, c.logEvent
+	if !c.o.ReadOnly {
+		o.Checkpoints, o.Workers = c.book, c.workers
+	}
+	return o
+}
+
+// begin makes the directory ours: from here on it changes.
+func (c *Catalog) begin(s *survey, made bool) error {
+	if made {
+		if err := c.fs.SyncDir(filepath.Dir(filepath.Clean(c.dir))); err != nil {
+			return err
+		}
+	}
+	if c.clean {
+		if err := c.fs.Remove(filepath.Join(c.dir, checkpoint.CleanShutdownFile)); err != nil {
+			return err
+		}
+	}
+	// Also without a mark: its removal by an opener that died then may not be
+	// durable, and it must not come back after something was written.
+	if err := c.fs.SyncDir(c.dir); err != nil {
+		return err
+	}
+	kept := make([]topic.Partition, len(s.members))
+	for i, m := range s.members {
+		kept[i] = m.partition
+	}
+	c.book.keep(kept)
+	if err := c.recoverAll(); err != nil {
+		return err
+	}
+	if err := c.book.write(c.background, false); err != nil {
+		return fmt.Errorf("write the checkpoints: %w", err)
+	}
+	if s.changed {
+		if err := c.commit(s.manifest); err != nil {
+			return err
+		}
+	}
+	c.manifest = s.manifest
+	return c.finishDeletions("")
+}
+
+// progressInterval is how far apart reports of progress are, and how often
+// recovery records how far it is, so that a restart does not begin at zero.
+const progressInterval = time.Second
+
+// recoverAll recovers the logs side by side.
+func (c *Catalog) recoverAll() error {
+	list := c.all()
+	bar := c.progress("recover", len(list))
+	return sideBySide(len(list), c.o.Parallelism, func(i int) error {
+		defer bar.step()
+		p := list[i]
+		if p.log == nil {
+			return nil
+		}
+		if _, err := p.log.Recover(c.background); err != nil {
+			return err
+		}
+		c.book.set(p.Partition, p.log.Points())
+		if bar.due() {
+			return c.book.write(c.background, false)
+		}
+		return nil
+	})
+}
+
+// progress counts partitions for the embedding program.
+type progress struct {
+	c     *Catalog
+	stage string
+	total int
+
+	mu   sync.Mutex // leaf
+	n    int
+	told time.Time
+	last time.Time // that due said yes
+}
+
+func (c *Catalog) progress(stage string, total int) *progress {
+	now := time.Now()
+	return &progress{c: c, stage: stage, total: total, told: now, last: now}
+}
+
+// step counts one more.
+func (p *progress) step() {
+	p.mu.Lock()
+	p.n++
+	n, tell := p.n, time.Since(p.told) >= progressInterval
+	if tell {
+		p.told = time.Now()
+	}
+	p.mu.Unlock()
+	if tell {
+		p.c.event(Event{Kind: EventProgress, File: p.stage, Count: n, Total: p.total})
+	}
+}
+
+// due tells one caller an interval.
+func (p *progress) due() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.last) < progressInterval {
+		return false
+	}
+	p.last = time.Now()
+	return true
+}
+
+// tellRefused reports the partitions that are not served.
+func (c *Catalog) tellRefused() {
+	for _, p := range c.all() {
+		if p.err != nil {
+			c.event(Event{Kind: EventPartitionRefused, Partition: p.Partition, Err: p.err})
+		}
+	}
+}
+
+// equalTopics tells whether two manifests say the same about topics.
+func equalTopics(a, b *manifest) bool {
+	return slices.EqualFunc(a.topics, b.topics, func(t, u manifestTopic) bool {
+		same := t.name == u.name && t.id == u.id && t.partitions == u.partitions && t.foreign == u.foreign && t.compacted == u.compacted
+		return same && (t.config == nil) == (u.config == nil) && (t.config == nil || *t.config == *u.config)
+	})
+}
+
+func compareNames(a, b string) int { return strings.Compare(a, b) }

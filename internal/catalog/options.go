@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Defaults of Options.
+const (
+	DefaultCheckpointInterval = 30 * time.Second
+	DefaultCheckpointBytes    = 64 << 20
+	DefaultRetentionInterval  = 5 * time.Minute
+	DefaultExpiryInterval     = 10 * time.Minute
+)
+
+// Options open a catalog.
+type Options struct {
+	Dir string
+	// Log is what every log gets: FS, Files, Now, Logger. The rest is set here.
+	Log      log.Options
+	ReadOnly bool
+
+	Durability         log.Durability // of topics that say nothing else; 0: DurabilityFsync
+	SegmentBytes       int64          // likewise; 0: log's default
+	ProducerExpiration time.Duration
+	ProducersMax       int // a partition; 0: no limit
+
+	Parallelism        int           // logs that are opened, recovered or closed at once; 0: twice the processors, at least 4
+	CheckpointInterval time.Duration // 0: 30 s
+	CheckpointBytes    int64         // of a partition, that make a checkpoint due before; 0: 64 MiB
+	RetentionInterval  time.Duration // 0: 5 min
+	ExpiryInterval     time.Duration // of producers; 0: 10 min
+	Events             func(Event)   // called without locks held; may be nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log.FS == nil {
+		o.Log.FS = vfs.Machine()
+	}
+	if o.Log.Now == nil {
+		o.Log.Now = time.Now
+	}
+	if o.Log.Logger == nil {
+		o.Log.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Parallelism == 0 {
+		o.Parallelism = max(2*runtime.GOMAXPROCS(0), 4)
+	}
+	if o.CheckpointInterval == 0 {
+		o.CheckpointInterval = DefaultCheckpointInterval
+	}
+	if o.CheckpointBytes == 0 {
+		o.CheckpointBytes = DefaultCheckpointBytes
+	}
+	if o.RetentionInterval == 0 {
+		o.RetentionInterval = DefaultRetentionInterval
+	}
+	if o.ExpiryInterval == 0 {
+		o.ExpiryInterval = DefaultExpiryInterval
+	}
+	return o
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/internal/vfs/faultfs"
+)
+
+// errCrashed is what every operation gives once the process is dead.
+var errCrashed = errors.New("sim: crashed")
+
+// never is an operation that is not reached.
+const never = int(^uint(0) >> 1)
+
+// disk is the machine that the engine runs on: it dies, or fails, at a given
+// operation, and lets others in at syncs.
+type disk struct {
+	mem *vfs.Mem
+	fs  *faultfs.FS
+	rng *rand.Rand
+
+	crashAt int  // operation at which everything dies
+	tear    bool // if that is a write, sectors of it are written
+	dead    bool
+
+	// One failure to come: the first operation of a kind from failAt on.
+	failAt     int
+	failEffect faultfs.Effect
+	failKinds  []faultfs.Kind
+	failErr    error
+	failed     bool // it came
+
+	// between is called at every sync, before it is made.
+	between func()
+	inside  bool
+}
+
+func newDisk(mem *vfs.Mem, rng *rand.Rand, now func() int64) *disk {
+	d := &disk{mem: mem, rng: rng, crashAt: never, failAt: never}
+	mem.SetClock(func() time.Time { return time.UnixMilli(now()) })
+	plan := faultfs.Plan{Hook: d.hook}
+	plan.Faults = append(plan.Faults, faultfs.Fault{
+		Kinds: []faultfs.Kind{faultfs.Write}, Effect: faultfs.Torn, Forever: true, Err: errCrashed, Rand: rng,
+		Match: func(op faultfs.Op) bool { return d.tear && !d.dead && op.N == d.crashAt },
+	})
+	for _, effect := range []faultfs.Effect{faultfs.Fail, faultfs.Short, faultfs.Torn, faultfs.Lose} {
+		plan.Faults = append(plan.Faults, d.fault(effect, syscall.EIO), d.fault(effect, syscall.ENOSPC))
+	}
+	d.fs = faultfs.New(mem, plan)
+	return d
+}
+
+// fault is the failure to come, if it is of this effect and error.
+func (d *disk) fault(effect faultfs.Effect, err error) faultfs.Fault {
+	return faultfs.Fault{Effect: effect, Err: err, Forever: true, Rand: d.rng, Match: func(op faultfs.Op) bool {
+		if d.dead || d.failed || op.N < d.failAt || d.failEffect != effect || d.failErr != err {
+			return false
+		}
+		for _, k := range d.failKinds {
+			if k == op.Kind {
+				d.failed = true
+				return true
+			}
+		}
+		return len(d.failKinds) == 0 && d.hit()
+	}}
+}
+
+func (d *disk) hit() bool {
+	d.failed = true
+	return true
+}
+
+// hook is called before every operation.
+func (d *disk) hook(op faultfs.Op) error {
+	if d.dead {
+		return errCrashed
+	}
+	if op.N >= d.crashAt {
+		d.dead = true
+		if d.tear && op.Kind == faultfs.Write && op.N == d.crashAt {
+			return nil // the fault does as much of it as it likes
+		}
+		return errCrashed
+	}
+	if d.between != nil && !d.inside && (op.Kind == faultfs.Sync || op.Kind == faultfs.SyncDir) {
+		d.inside = true
+		d.between()
+		d.inside = false
+		if d.dead { // in between: this operation does not happen either
+			return errCrashed
+		}
+	}
+	return nil
+}
+
+// crashIn lets everything die n operations from now.
+func (d *disk) crashIn(n int, tear bool) { d.crashAt, d.tear = d.fs.Count()+n, tear }
+
+// failIn arms one failure n operations from now.
+func (d *disk) failIn(n int, effect faultfs.Effect, err error, kinds ...faultfs.Kind) {
+	d.failAt, d.failEffect, d.failErr, d.failKinds, d.failed = d.fs.Count()+n, effect, err, kinds, false
+}
+
+// disarm takes the failure back; it tells whether it came.
+func (d *disk) disarm() bool {
+	came := d.failed
+	d.failAt, d.failed = never, false
+	return came
+}
+
+// after is the file system that the next life finds.
+func (d *disk) after(l loss) *vfs.Mem {
+	if l != lossPower {
+		return d.mem.KillClone()
+	}
+	keep := [...]float64{vfs.KeepNone, vfs.KeepAll, 0.5, 0.2, 0.8}[d.rng.IntN(5)]
+	return d.mem.CrashClone(vfs.CrashOptions{Rand: d.rng, KeepUnsynced: keep, Tear: d.rng.IntN(2) == 0})
+}
