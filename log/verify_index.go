@@ -224,4 +224,3 @@ func (x *indexCheck) finish(end int64) {
 			"the greatest timestamp of the segment, %d at offset %d, is not the last entry", x.max.Timestamp, x.max.Offset)
 	}
 }
-

@@ -18,6 +18,7 @@ type story struct {
 	command command
 	state   string // file of Produce and Continue
 	total   tally
+	allowed *differencesAllowed
 
 	first, second, third, fourth string // folders of brokers
 	told                         *truth // what the broker said last
@@ -33,6 +34,7 @@ func TestInterop(t *testing.T) {
 		third:   filepath.Join(work, "third"),
 		fourth:  filepath.Join(work, "fourth"),
 		command: buildCommand(t, work),
+		allowed: readAllowed(t),
 	}
 	steps := []struct {
 		name string
@@ -57,6 +59,7 @@ func TestInterop(t *testing.T) {
 			t.FailNow() // the next steps build on this one
 		}
 	}
+	s.allowed.check(t)
 	s.total.print(t, "compared in all")
 }
 
@@ -82,13 +85,13 @@ func (s *story) engineReads(t *testing.T, from string) *tally {
 	o := options()
 	o.ReadOnly = true
 	store := open(t, data, o)
-	c := compareStore(t, store, data, s.told)
+	c := compareStore(t, store, data, s.told, s.allowed)
 	closeStore(t, store)
 	if after := fingerprint(t, data); after != before {
 		t.Errorf("opened for reading only, the directory changed from\n%s to\n%s", before, after)
 	}
 	store = open(t, data, options())
-	c.merge(compareStore(t, store, data, s.told))
+	c.merge(compareStore(t, store, data, s.told, s.allowed))
 	closeStore(t, store)
 	c.merge(s.k.wantSound(t, data))
 	s.command.run(t, "verify", data)
@@ -100,7 +103,7 @@ func (s *story) engineAppends(t *testing.T) *tally {
 	copyBroker(t, s.first, s.second)
 	data := filepath.Join(s.second, "data")
 	store := open(t, data, options())
-	w := &writer{t: t, store: store, model: newModel(t, store, s.told), c: new(tally)}
+	w := &writer{t: t, store: store, model: newModel(s.told), c: new(tally)}
 	w.appendAll(s.state)
 	known := knownProducers(t, store, w.model)
 	closeStore(t, store)
@@ -143,11 +146,7 @@ func (s *story) goOn(t *testing.T, dir, name, seed string) *tally {
 func (s *story) engineKilled(t *testing.T) *tally {
 	copyBroker(t, s.second, s.third)
 	data := filepath.Join(s.third, "data")
-	o := options()
-	o.ReadOnly = true
-	store := open(t, data, o)
-	m := newModel(t, store, s.told)
-	closeStore(t, store)
+	m := newModel(s.told)
 	a := killWhileAppending(t, data, m)
 	if _, err := os.Stat(filepath.Join(data, ".kafka_cleanshutdown")); err == nil {
 		t.Error("the directory of a killed engine has the mark of a clean stop")
@@ -155,7 +154,7 @@ func (s *story) engineKilled(t *testing.T) *tally {
 	s.command.run(t, "verify", data)
 	s.command.run(t, "recover", data)
 
-	store = open(t, data, options())
+	store := open(t, data, options())
 	c := a.settle(t, store, m)
 	known := knownProducers(t, store, m)
 	closeStore(t, store)
@@ -188,8 +187,8 @@ func (s *story) kafkaKilled(t *testing.T) *tally {
 	s.command.run(t, "verify", data)
 
 	store := open(t, data, options())
-	c := compareStore(t, store, data, s.told)
-	m, known := newModel(t, store, s.told), make(map[topic.Partition][]producerTruth)
+	c := compareStore(t, store, data, s.told, s.allowed)
+	m, known := newModel(s.told), make(map[topic.Partition][]producerTruth)
 	for tp, p := range s.told.partitions {
 		known[tp] = p.Producers
 	}

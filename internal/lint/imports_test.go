@@ -32,7 +32,7 @@ var house = map[string][]string{
 		"internal/producerstate", "index", "batch", "internal/topic", "internal/vfs", "internal/invariant"},
 	"internal/group":   {"internal/topic", "internal/invariant"},
 	"internal/broker":  {"", "log", "txn", "batch", "internal/group"},
-	"internal/sim":     {"", "log", "batch", "internal/topic", "internal/vfs", "internal/vfs/faultfs", "internal/invariant"},
+	"internal/sim":     {"", "log", "batch", "index", "internal/producerstate", "internal/checkpoint", "internal/segment", "internal/plant", "internal/topic", "internal/vfs", "internal/vfs/faultfs", "internal/invariant"},
 	"internal/interop": {"*"},
 	"bench":            {"", "log", "batch"},
 	"cmd/oncelog":      {"*"},
