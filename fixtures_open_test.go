@@ -1,12 +1,11 @@
 package oncelog_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
-
-	"os"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/topic"
@@ -17,12 +16,12 @@ import (
 // opening says how the logs of a directory are opened one by one, without a
 // store.
 type opening struct {
-	dir       string
-	readOnly  bool
-	now       int64          // ms
-	intervals map[string]int // of the index, by topic; others take the default
-	points    map[topic.Partition]log.Points
-	clean     bool
+	dir      string
+	readOnly bool
+	now      int64 // ms
+	history  history
+	points   map[topic.Partition]log.Points
+	clean    bool
 }
 
 // opened are the logs of a directory and the events of opening them.
@@ -33,9 +32,9 @@ type opened struct {
 }
 
 // kafkaOpening reads what Kafka left about the directory as a whole.
-func kafkaOpening(t testing.TB, dir string, now int64, intervals map[string]int) opening {
+func kafkaOpening(t testing.TB, dir string, now int64, h history) opening {
 	t.Helper()
-	o := opening{dir: dir, now: now, intervals: intervals, points: map[topic.Partition]log.Points{}}
+	o := opening{dir: dir, now: now, history: h, points: map[topic.Partition]log.Points{}}
 	o.clean = exists(filepath.Join(dir, checkpoint.CleanShutdownFile))
 	for file, set := range map[string]func(p *log.Points, offset int64){
 		checkpoint.RecoveryPointFile: func(p *log.Points, offset int64) { p.RecoveryPoint = offset },
@@ -74,7 +73,7 @@ func (o opening) open(t testing.TB) *opened {
 		}
 		l, err := log.Load(log.Options{
 			FS: vfs.Machine(), Dir: filepath.Join(o.dir, e.Name()), Partition: tp,
-			Config: log.Config{IndexIntervalBytes: o.intervals[tp.Topic], Durability: log.DurabilityOS},
+			Config: log.Config{IndexIntervalBytes: int(o.history.interval(tp.Topic)), Durability: log.DurabilityOS},
 			Clean:  o.clean, Points: o.points[tp], ReadOnly: o.readOnly,
 			Now:    func() time.Time { return time.UnixMilli(o.now) },
 			Events: func(e log.Event) { d.events = append(d.events, e) },

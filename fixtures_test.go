@@ -86,33 +86,72 @@ func errFirst(a, b error) error {
 	return b
 }
 
-// clean compares a directory that a broker closed cleanly: opened for reading,
-// for writing, and once more after the engine's own clean close.
-func (f *fixture) clean(t *testing.T) {
-	now := readJSON[struct {
+// capturedAt is the clock of a truth, in ms.
+func (f *fixture) capturedAt(t testing.TB) int64 {
+	t.Helper()
+	return readJSON[struct {
 		CapturedAt int64 `json:"captured_at"`
 	}](t, f.path("truth", "capture.json")).CapturedAt
+}
+
+// copied is a copy of the directory, and how it is opened. Each of remove is an
+// extension of files that the copy lacks.
+func (f *fixture) copied(t testing.TB, remove ...string) opening {
+	t.Helper()
 	dir := t.TempDir()
 	copyTree(t, dir, f.path("data"))
-	o := kafkaOpening(t, dir, now, intervals(t, f.root, f.scenario))
-	before := treeOf(t, dir)
-	o.readOnly = true
-	d := o.open(t)
-	t.Run("read-only", func(t *testing.T) { f.compare(t, d) })
-	d.close(t)
-	sameTree(t, before, treeOf(t, dir))
+	if len(remove) > 0 {
+		removeFiles(t, dir, remove...)
+	}
+	return kafkaOpening(t, dir, f.capturedAt(t), readHistory(t, f.root, f.scenario))
+}
 
-	o.readOnly = false
-	d = o.open(t)
-	t.Run("writable", func(t *testing.T) { f.compare(t, d) })
+// clean compares a directory that a broker closed cleanly.
+func (f *fixture) clean(t *testing.T) {
+	o := f.copied(t)
+	f.readOnly(t, o)
+	d := o.open(t)
+	t.Run("writable", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	o = d.close(t)
 	d = o.open(t)
-	t.Run("reopened", func(t *testing.T) { f.compare(t, d) })
+	t.Run("reopened", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	d.close(t)
+
+	o = f.copied(t, ".index", ".timeindex")
+	f.readOnly(t, o)
+	d = o.open(t)
+	d.close(t)
+	t.Run("rebuilt", func(t *testing.T) {
+		f.compare(t, d, func(p *comparison, t *testing.T) {
+			p.indexes(t, &o.history)
+			p.txnIndexes(t)
+			p.snapshot(t, "")
+		})
+	})
+
+	o = f.copied(t, ".index", ".timeindex", ".txnindex", ".snapshot")
+	d = o.open(t)
+	d.close(t)
+	t.Run("replayed", func(t *testing.T) {
+		f.compare(t, d, func(p *comparison, t *testing.T) {
+			p.txnIndexes(t)
+			p.snapshot(t, "producers-of-removed-batches")
+		})
+	})
+}
+
+// readOnly compares the directory opened for reading, which changes nothing.
+func (f *fixture) readOnly(t *testing.T, o opening) {
+	before := treeOf(t, o.dir)
+	o.readOnly = true
+	d := o.open(t)
+	t.Run("read-only", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
+	d.close(t)
+	sameTree(t, before, treeOf(t, o.dir))
 }
 
 // compare holds every partition of which there is a truth against it.
-func (f *fixture) compare(t *testing.T, d *opened) {
+func (f *fixture) compare(t *testing.T, d *opened, with func(p *comparison, t *testing.T)) {
 	compared := map[topic.Partition]bool{}
 	entries, err := os.ReadDir(f.path("truth"))
 	if err != nil {
@@ -131,7 +170,7 @@ func (f *fixture) compare(t *testing.T, d *opened) {
 			}
 			p := &comparison{name: f.scenario + "/" + e.Name(), truth: f.path("truth", e.Name()), dir: filepath.Join(d.dir, e.Name()),
 				log: l, files: readPartitionFiles(t, f.path("data", e.Name())), d: f.d, c: f.c}
-			p.all(t)
+			with(p, t)
 		})
 	}
 	for _, tp := range d.partitions() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,6 +102,8 @@ type truthStep struct {
 	Op     string            `json:"op"`
 	Topic  string            `json:"topic"`
 	Config map[string]string `json:"config"`
+	Key    string            `json:"key"` // of a configuration that is altered
+	Value  string            `json:"value"`
 }
 
 // isolation reads the names that Kafka's clients use.
@@ -164,10 +167,10 @@ func dumpLines(t testing.TB, path string) (entries []map[string]string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		if strings.HasPrefix(line, "Dumping ") || strings.TrimSpace(line) == "" {
-			continue
-		}
 		entry, words := map[string]string{}, strings.Fields(line)
+		if len(words) == 0 || !slices.Contains(dumpedFirst, words[0]) {
+			continue // a title, or a remark of the tool
+		}
 		for i := 0; i+1 < len(words); i += 2 {
 			name, ok := strings.CutSuffix(words[i], ":")
 			if !ok {
@@ -179,6 +182,9 @@ func dumpLines(t testing.TB, path string) (entries []map[string]string) {
 	}
 	return entries
 }
+
+// dumpedFirst are the words that a line about an entry begins with.
+var dumpedFirst = []string{"offset:", "timestamp:", "version:", "producerId:"}
 
 // number reads a field of a dump; a missing one and an empty option are -1.
 func number(t testing.TB, entry map[string]string, field string) int64 {
@@ -195,24 +201,49 @@ func number(t testing.TB, entry map[string]string, field string) int64 {
 	return n
 }
 
-// intervals reads the index interval of each topic from the steps that made
-// it, in the nearest steps.jsonl at or above a scenario that has some.
-func intervals(t testing.TB, root, scenario string) map[string]int {
+// history is what the steps of a scenario say about its indexes.
+type history struct {
+	intervals map[string]int // the last index.interval.bytes, by topic
+	changed   map[string]bool
+	starts    int // of the broker
+}
+
+// readHistory reads all steps.jsonl that led to the state of a scenario: its
+// own, and those of the directories that it was made from.
+func readHistory(t testing.TB, root, scenario string) history {
 	t.Helper()
-	found := map[string]int{}
-	dir := filepath.Join(root, scenario)
-	for len(dir) >= len(root) {
+	h := history{intervals: map[string]int{}, changed: map[string]bool{}}
+	seen := map[string]bool{}
+	for dir := filepath.Join(root, scenario); len(dir) >= len(root); dir = filepath.Dir(dir) {
 		for _, path := range []string{filepath.Join(dir, "truth", "steps.jsonl"), filepath.Join(dir, "crashed", "truth", "steps.jsonl")} {
-			if !exists(path) {
-				continue
-			}
-			for _, step := range readLines[truthStep](t, path) {
-				if n, err := strconv.Atoi(step.Config["index.interval.bytes"]); err == nil && found[step.Topic] == 0 {
-					found[step.Topic] = n
-				}
+			if exists(path) && !seen[path] {
+				seen[path] = true
+				h.read(readLines[truthStep](t, path))
 			}
 		}
-		dir = filepath.Dir(dir)
 	}
-	return found
+	return h
+}
+
+func (h *history) read(steps []truthStep) {
+	const key = "index.interval.bytes"
+	for _, s := range steps {
+		switch {
+		case s.Op == "broker started":
+			h.starts++
+		case s.Op == "create topic" && s.Config[key] != "":
+			h.intervals[s.Topic], _ = strconv.Atoi(s.Config[key])
+		case s.Op == "alter config" && s.Key == key:
+			h.intervals[s.Topic], _ = strconv.Atoi(s.Value)
+			h.changed[s.Topic] = true
+		}
+	}
+}
+
+// interval of a topic's indexes.
+func (h *history) interval(topic string) int64 {
+	if n := h.intervals[topic]; n > 0 {
+		return int64(n)
+	}
+	return log.DefaultIndexIntervalBytes
 }

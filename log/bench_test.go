@@ -2,7 +2,6 @@ package log
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,38 +157,4 @@ func BenchmarkReadCommitted(b *testing.B) {
 			})
 		}
 	}
-}
-
-func TestNoAllocations(t *testing.T) {
-	b := newBed(t, Config{Durability: DurabilityOS, SegmentBytes: 1 << 30})
-	d := diskBed(t, Config{Durability: DurabilityOS, SegmentBytes: 1 << 30})
-	v := idempotent(batch.Producer{ID: 7}, 0, 10)
-	ctx := t.Context()
-	sequence := int32(0)
-	add := func() {
-		batch.Retarget(v, batch.Producer{ID: 7}, sequence)
-		sequence += 10
-		if _, err := d.l.Append(ctx, v, AppendOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 100 {
-		add()
-	}
-	if n := testing.AllocsPerRun(1000, add); n != 0 {
-		t.Errorf("append: %v allocations", n)
-	}
-	read := func() {
-		f, err := d.l.Read(100, ReadOptions{Isolation: ReadCommitted, BytesMax: 4096})
-		if err != nil || len(f.Bytes()) == 0 {
-			t.Fatal(err)
-		}
-		f.Close()
-	}
-	read()
-	if n := testing.AllocsPerRun(1000, read); n != 0 {
-		t.Errorf("read: %v allocations", n)
-	}
-	b.append(plain(1, "x"))
-	runtime.GC()
 }

@@ -21,7 +21,7 @@ for package in $packages; do
 	for target in $(grep '^Fuzz' <<<"$listed" || true); do
 		n=$((n + 1))
 		echo "== $package $target ($time)"
-		"$go" test -tags "$tags" -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" || failed+=("$package $target")
+		"$go" test -tags "$tags" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x "$package" || failed+=("$package $target")
 	done
 done
 

@@ -80,13 +80,15 @@ public final class Continue {
         refused++;
     }
 
-    /** Each writes once more and ends as its name says. */
+    /** Each sends its last batch again, and once more, and ends as its name says: not before all are done, since markers come when they like. */
     private List<Object> open(List<Map<String, Object>> all) throws Exception {
-        for (Map<String, Object> m : all) {
-            RawProducer p = RawProducer.of(cluster.connection, m);
+        List<RawProducer> producers = all.stream().map(m -> RawProducer.of(cluster.connection, m)).toList();
+        for (RawProducer p : producers) {
             duplicate(p);
             p.send(CompressionType.NONE, text.records(2, 20, 60));
             continued++;
+        }
+        for (RawProducer p : producers) {
             p.end(p.name.equals("commit"));
             ended++;
         }
