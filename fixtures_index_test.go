@@ -114,6 +114,10 @@ func (s *segmentFile) soundIndexes(offsets []index.OffsetEntry, times []index.Ti
 	return nil
 }
 
+// segmentName is the name of a segment's files, and of a snapshot, without the
+// extension.
+func segmentName(offset int64) string { return fmt.Sprintf("%020d", offset) }
+
 // indexes compares the index files that the engine made anew with the rule and
 // with those of Kafka.
 func (p *comparison) indexes(t *testing.T, h *history) {
@@ -121,7 +125,7 @@ func (p *comparison) indexes(t *testing.T, h *history) {
 	interval := h.interval(topic)
 	for i := range p.files {
 		s := &p.files[i]
-		name := fmt.Sprintf("%020d", s.base)
+		name := segmentName(s.base)
 		path := filepath.Join(p.dir, name)
 		offsets, times := readOffsets(t, path+".index", s.base), readTimes(t, path+".timeindex", s.base)
 		ruleOffsets, ruleTimes := s.ruleIndexes(interval)
@@ -182,7 +186,7 @@ func (s *segmentFile) restarts(offsets []index.OffsetEntry, interval int64) (n i
 // txnIndexes compares the transaction indexes made anew with Kafka's.
 func (p *comparison) txnIndexes(t *testing.T) {
 	for i := range p.files {
-		name := fmt.Sprintf("%020d", p.files[i].base)
+		name := segmentName(p.files[i].base)
 		var got []index.AbortedTxn
 		if exists(filepath.Join(p.dir, name+".txnindex")) {
 			got = readSegmentFile(t, filepath.Join(p.dir, name+".log")).aborted
@@ -201,7 +205,7 @@ func (p *comparison) txnIndexes(t *testing.T) {
 
 // snapshot compares the producer snapshot at the log end with Kafka's.
 func (p *comparison) snapshot(t *testing.T, kind string) {
-	name := fmt.Sprintf("%020d.snapshot", p.log.Frontiers().LogEnd)
+	name := segmentName(p.log.Frontiers().LogEnd) + ".snapshot"
 	truth := filepath.Join(p.truth, "dump", name+".txt")
 	if !exists(truth) {
 		if exists(filepath.Join(p.dir, name)) {

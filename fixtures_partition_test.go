@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -59,8 +59,7 @@ func (p *comparison) partition(t *testing.T) {
 	p.lastStable(t, "partition", f)
 	var got []truthProducer
 	for _, i := range p.log.Producers() {
-		got = append(got, truthProducer{ID: i.Producer.ID, Epoch: i.Producer.Epoch, LastSequence: i.LastSequence,
-			LastTimestamp: i.LastTimestamp, CoordinatorEpoch: i.CoordinatorEpoch, TxnStart: i.TxnFirst})
+		got = append(got, producerOf(i))
 	}
 	sortProducers(got)
 	sortProducers(p.about.Producers)
@@ -69,6 +68,11 @@ func (p *comparison) partition(t *testing.T) {
 	}
 	p.c.add("partitions", 1)
 	p.c.add("producers", len(got))
+}
+
+func producerOf(i producerstate.Info) truthProducer {
+	return truthProducer{ID: i.Producer.ID, Epoch: i.Producer.Epoch, LastSequence: i.LastSequence,
+		LastTimestamp: i.LastTimestamp, CoordinatorEpoch: i.CoordinatorEpoch, TxnStart: i.TxnFirst}
 }
 
 // lastStable compares the last stable offset. Below the log start it bounds
@@ -280,13 +284,4 @@ func (p *comparison) aborted(t *testing.T, want truthFetch, f *log.Fetched) {
 		t.Errorf("fetch %+v: aborted transactions\n     %+v\nwant %+v", want, f.Aborted, wanted)
 	}
 	p.c.add("aborted transactions of fetches", len(wanted))
-}
-
-// lastBatch is where a log's files end.
-func (f partitionFiles) lastBatch() (batch.Batch, bool) {
-	all := f.batchesOf()
-	if len(all) == 0 {
-		return nil, false
-	}
-	return all[len(all)-1].Batch, true
 }

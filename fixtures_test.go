@@ -47,7 +47,13 @@ func TestFixtures(t *testing.T) {
 		t.Run(scenario, f.clean)
 	}
 	wanted := []string{"partitions", "producers", "records, read_uncommitted", "records, read_committed", "offsets listed",
-		"ends of leader epochs", "fetches", "fetches refused", "bytes fetched", "aborted transactions of fetches"}
+		"ends of leader epochs", "fetches", "fetches refused", "bytes fetched", "aborted transactions of fetches",
+		"index entries, by the rule", "index entries, equal to Kafka's", "aborted transactions in indexes", "producers in snapshots",
+		"files handed over byte for byte", "index entries handed over", "leader epochs handed over"}
+	if crashes > 0 || other == "" {
+		wanted = append(wanted, "records after a crash", "producers after a crash, by replay",
+			"aborted transactions after a crash, by replay", "tails cut, told", "damages reported")
+	}
 	c.check(t, wanted...)
 	if other == "" {
 		d.check(t)
@@ -113,9 +119,14 @@ func (f *fixture) clean(t *testing.T) {
 	d := o.open(t)
 	t.Run("writable", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	o = d.close(t)
+	t.Run("handed-over", func(t *testing.T) {
+		f.compare(t, d, func(p *comparison, t *testing.T) { p.handover(t, f.path("data", p.log.Partition().String())) })
+	})
+	closed := treeOf(t, o.dir)
 	d = o.open(t)
 	t.Run("reopened", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	d.close(t)
+	sameTree(t, closed, treeOf(t, o.dir))
 
 	o = f.copied(t, ".index", ".timeindex")
 	f.readOnly(t, o)
@@ -179,6 +190,3 @@ func (f *fixture) compare(t *testing.T, d *opened, with func(p *comparison, t *t
 		}
 	}
 }
-
-// crashed comes later.
-func (f *fixture) crashed(t *testing.T) {}

@@ -101,7 +101,7 @@ func (l *Log) closeCleanly() error {
 	}
 	// Appends stop first: what comes now is refused, what was admitted is in.
 	l.appendMu.Lock()
-	l.opened.Store(false)
+	l.closing.Store(true)
 	l.appendMu.Unlock()
 	if err := l.sealAll(); err != nil {
 		return err

@@ -1,11 +1,13 @@
 package log
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -82,6 +84,30 @@ func (c *epochCache) learn(epoch int32, offset int64) {
 	}
 	c.entries = slices.Concat(c.entries[:i], []checkpoint.EpochEntry{{Epoch: epoch, Start: offset}}, c.entries[after:])
 	c.dirty = true
+}
+
+// scanEpochs learns the leader epochs from all batches, for a log whose file of
+// them is lost.
+func (l *Log) scanEpochs() error {
+	for _, s := range l.view.Load().segments {
+		h, err := s.Acquire()
+		if err != nil {
+			return err
+		}
+		scan := segment.NewScanner(h.File, 0, s.Size(), false)
+		for scan.Next() {
+			l.epochs.learn(scan.Batch().LeaderEpoch(), scan.Batch().BaseOffset())
+		}
+		err = scan.Err()
+		scan.Close()
+		if torn := (*segment.TornError)(nil); errors.As(err, &torn) {
+			err = &CorruptionError{File: s.Path(segment.KindLog), Pos: torn.Pos, Offset: -1, ReadableFrom: -1, Err: torn.Err}
+		}
+		if err := errors.Join(err, h.Release()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // truncateEnd drops epochs that began at or after offset.

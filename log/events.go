@@ -11,7 +11,7 @@ type EventKind uint8
 
 const (
 	EventRecovered         EventKind = iota + 1 // an unclean log was checked and made whole
-	EventTailCut                                // a torn tail was cut; File is where it is kept
+	EventTailCut                                // a torn tail was cut; File is where it is kept, none if it was zeros
 	EventIndexRebuilt                           // an index could not be used and was made anew
 	EventSnapshotBad                            // a producer snapshot was ignored
 	EventProducerStateLost                      // no snapshot, and the log from its first offset is gone

@@ -28,9 +28,11 @@ type loadPlan struct {
 	first   int                    // index in kept of the first that was walked
 	walked  []walkedSegment        // those, in order; the last is the active one
 	cuts    []cut
-	emptied bool    // the log ends before its start: everything in it was deleted
-	bad     []int64 // snapshots to remove
-	events  []Event
+	// epochsLost says that the file of leader epochs is missing or damaged.
+	epochsLost bool
+	emptied    bool    // the log ends before its start: everything in it was deleted
+	bad        []int64 // snapshots to remove
+	events     []Event
 }
 
 // walkedSegment is a segment whose batches were looked at.
@@ -116,6 +118,11 @@ func (l *Log) load(p *loadPlan) error {
 		return err
 	}
 	l.logStart.Store(start)
+	if p.epochsLost {
+		if err := l.scanEpochs(); err != nil {
+			return err
+		}
+	}
 	if err := l.loadProducers(p, end); err != nil {
 		return err
 	}
@@ -154,14 +161,14 @@ func (l *Log) loadEpochs(p *loadPlan) {
 	path := filepath.Join(l.o.Dir, EpochsName)
 	b, err := vfs.ReadFile(l.o.FS, path, smallFileMax)
 	if errors.Is(err, fs.ErrNotExist) {
-		l.epochs.dirty = true
+		l.epochs.dirty, p.epochsLost = true, true
 		return
 	}
 	if err == nil {
 		l.epochs.entries, err = checkpoint.ReadEpochs(b)
 	}
 	if err != nil {
-		l.epochs.entries, l.epochs.dirty = nil, true
+		l.epochs.entries, l.epochs.dirty, p.epochsLost = nil, true, true
 		p.events = append(p.events, Event{Kind: EventIndexRebuilt, File: path, Err: err})
 	}
 }
@@ -286,7 +293,6 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	if err != nil {
 		return w, extent{}, err
 	}
-	w.txns = txns
 	start := trusted(file, f, offsets, point)
 	pos := int64(0)
 	if start.Pos > 0 {
@@ -300,9 +306,15 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	} else {
 		offsets, times = index.NewOffset(f.Base), index.NewTime(f.Base)
 	}
-	w.txnFrom = w.from
-	if l.o.Clean && f.Paths[segment.KindOffsetIndex] != "" {
-		w.txnFrom = math.MaxInt64
+	// Below the recovery point the transaction index is believed: compaction
+	// and the removal of segments leave less in the log than it knows.
+	switch {
+	case txns == nil:
+		w.txnFrom, txns = f.Base, index.NewTxn(f.Base)
+	case f.Paths[segment.KindTxnIndex] != "" || l.o.Clean && f.Paths[segment.KindOffsetIndex] != "":
+		w.txnFrom = max(w.from, point)
+	default:
+		w.txnFrom = w.from
 	}
 	w.txns = txns.Truncated(w.txnFrom)
 	w.checkPos = pos
@@ -327,11 +339,17 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 }
 
 // readIndexes reads what the index files of a segment say below the recovery
-// point: above it nothing in them counts, and zeros may follow.
+// point: above it nothing in them counts, and zeros may follow. Without one of
+// the first two, both are made anew; a transaction index that cannot be
+// believed is nil.
 func (l *Log) readIndexes(f segment.SegmentFiles, point int64) (*index.Offset, *index.Time, *index.Txn, error) {
 	var bytes [segment.KindSnapshot][]byte
 	for k := segment.KindOffsetIndex; k < segment.KindSnapshot; k++ {
-		if f.Paths[k] == "" || f.Paths[segment.KindOffsetIndex] == "" {
+		if f.Paths[k] == "" {
+			if k != segment.KindTxnIndex {
+				bytes[segment.KindOffsetIndex] = nil
+				l.missing(f, k, point)
+			}
 			continue
 		}
 		b, err := vfs.ReadFile(l.o.FS, f.Paths[k], smallFileMax)
@@ -343,13 +361,40 @@ func (l *Log) readIndexes(f segment.SegmentFiles, point int64) (*index.Offset, *
 		}
 		bytes[k] = b
 	}
-	return index.LoadOffset(f.Base, bytes[segment.KindOffsetIndex], point, f.Size),
-		index.LoadTime(f.Base, bytes[segment.KindTimeIndex], point),
-		index.LoadTxn(f.Base, bytes[segment.KindTxnIndex], point), nil
+	txns := index.LoadTxn(f.Base, bytes[segment.KindTxnIndex], point)
+	if reason := unsound(txns, bytes[segment.KindTxnIndex], point); reason != nil {
+		txns = nil
+		l.plan.events = append(l.plan.events, Event{Kind: EventIndexRebuilt, File: f.Paths[segment.KindTxnIndex], From: f.Base, Err: reason})
+	}
+	return index.LoadOffset(f.Base, bytes[segment.KindOffsetIndex], point, f.Size), index.LoadTime(f.Base, bytes[segment.KindTimeIndex], point), txns, nil
+}
+
+// missing notes that an index file is not there that was once: it is made
+// before the recovery point passes the start of its segment.
+func (l *Log) missing(f segment.SegmentFiles, k segment.Kind, point int64) {
+	if f.Base < point && f.Size > 0 {
+		name := filepath.Join(l.o.Dir, segment.FileName(f.Base, k))
+		l.plan.events = append(l.plan.events, Event{Kind: EventIndexRebuilt, File: name, From: f.Base, Err: fs.ErrNotExist})
+	}
+}
+
+// unsound tells why loading a transaction index stopped before the recovery
+// point, nil if it did not.
+func unsound(txns *index.Txn, file []byte, point int64) error {
+	rest := file[txns.Len()*index.TxnEntrySize:]
+	if len(rest) < index.TxnEntrySize {
+		return nil
+	}
+	next, err := index.ViewTxn(0, rest[:index.TxnEntrySize])
+	if err == nil && next.At(0).Last >= point {
+		return nil
+	}
+	return fmt.Errorf("entry %d of the transaction index is not sound", txns.Len())
 }
 
 // trusted is the last index entry that leads to a batch that checks out and
-// ends where the entry says.
+// ends at or, where one entry was made for an append of many, before the
+// entry's offset.
 func trusted(file vfs.File, f segment.SegmentFiles, offsets *index.Offset, point int64) index.OffsetEntry {
 	for n := offsets.Len(); n > 0; n-- {
 		e := offsets.At(n - 1)
@@ -357,7 +402,7 @@ func trusted(file vfs.File, f segment.SegmentFiles, offsets *index.Offset, point
 			continue
 		}
 		s := segment.NewScanner(file, e.Pos, f.Size, true)
-		good := s.Next() && s.Batch().LastOffset() == e.Offset && s.Batch().BaseOffset() >= f.Base
+		good := s.Next() && s.Batch().LastOffset() <= e.Offset && s.Batch().BaseOffset() >= f.Base
 		s.Close()
 		if good {
 			return e

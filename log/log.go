@@ -59,6 +59,7 @@ type Log struct {
 	epochs    epochCache
 	failure   atomic.Pointer[error]
 	closed    atomic.Bool
+	closing   atomic.Bool  // Close has begun: no more appends
 	opened    atomic.Bool  // Recover is done: appends are taken
 	queued    atomic.Bool  // in the list of logs that a flush is due for
 	unflushed atomic.Int64 // bytes published since the last flush collected, about
@@ -132,7 +133,7 @@ func (l *Log) latch(deed string, cause error) error {
 // writable tells why the log takes no appends, nil if it does.
 func (l *Log) writable() error {
 	switch {
-	case l.closed.Load():
+	case l.closed.Load() || l.closing.Load():
 		return ErrClosed
 	case l.o.ReadOnly:
 		return ErrReadOnly

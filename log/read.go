@@ -169,13 +169,13 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 	entry := h.Offsets.Lookup(f.from)
 	err = r.read(entry.Pos)
 	if bad, ok := errors.AsType[*segment.TornError](err); ok && entry.Pos > 0 && r.batches == 0 {
-		// Nothing good was found where the index led: it is never evidence
-		// about the log, so walk the segment from its first byte.
+		// Nothing good was found where the index led. It is never evidence
+		// about the log: if a walk from the first byte finds the batch, it is
+		// the index that is wrong.
 		l.metrics.indexFallbacks.Add(1)
-		if e := s.Distrust(bad); e != nil {
-			return errors.Join(e, h.Release())
+		if err = r.read(0); err == nil {
+			err = s.Distrust(bad)
 		}
-		err = r.read(0)
 	}
 	if err != nil {
 		err = r.explain(err)

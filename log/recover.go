@@ -87,6 +87,9 @@ func (l *Log) settleFiles(p *loadPlan) error {
 // applyCuts keeps what is cut under another name, syncs that, and then cuts.
 func (l *Log) applyCuts(p *loadPlan, r *Recovery) error {
 	for _, c := range p.cuts {
+		if c.zeros && !l.o.OwnOnly {
+			p.events = append(p.events, Event{Kind: EventTailCut, From: c.offset, Bytes: c.files.Size - c.pos, Err: c.cause})
+		}
 		if c.zeros || c.files.Size == c.pos {
 			continue
 		}

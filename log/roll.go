@@ -137,6 +137,11 @@ func (l *Log) seal(s sealing) error {
 	if err == nil {
 		err = s.segment.Seal()
 	}
+	if err == nil {
+		// The recovery point may be behind this segment already, so that
+		// recovery would believe an older index file of it.
+		err = l.o.FS.SyncDir(l.o.Dir)
+	}
 	if err == nil && s.snapshot != nil {
 		err = l.writeSnapshot(s.snapshot, s.end)
 	}

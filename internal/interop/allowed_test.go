@@ -72,12 +72,17 @@ func (a *differencesAllowed) allow(kind, partition string) bool {
 	return false
 }
 
-// check fails the test for every row that nothing needed.
+// check fails the test for every kind that nothing needed. Whether it shows in
+// one partition or another depends on what Kafka's cleaner did in time.
 func (a *differencesAllowed) check(t *testing.T) {
 	t.Helper()
+	used := make(map[string]int)
 	for _, r := range a.rows {
-		if r.used == 0 {
-			t.Errorf("docs/compatibility.md allows the difference %s for %s, but it does not occur", r.kind, r.pattern)
+		used[r.kind] += r.used
+	}
+	for kind, n := range used {
+		if n == 0 {
+			t.Errorf("docs/compatibility.md allows the difference %s, but it does not occur", kind)
 		}
 	}
 }

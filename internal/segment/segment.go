@@ -227,7 +227,6 @@ func (s *Segment) Retire() error {
 	s.mu.Lock()
 	s.retired = true
 	h := s.handle.Swap(nil)
-	s.active = nil
 	s.mu.Unlock()
 	if s.env.Files != nil {
 		s.env.Files.forget(s)
