@@ -26,13 +26,13 @@ func (f *fixture) crashed(t *testing.T) {
 	kafka := treeOf(t, o.dir)
 
 	o.readOnly = true
-	d := o.open(t)
+	d := o.store(t)
 	t.Run("read-only", func(t *testing.T) { f.compareRecovered(t, d, recovered) })
 	d.close(t)
 	sameTree(t, kafka, treeOf(t, o.dir))
 
 	o.readOnly = false
-	d = o.open(t)
+	d = o.store(t)
 	t.Run("recovered", func(t *testing.T) {
 		f.compareRecovered(t, d, recovered)
 		compareReplay(t, d, f.c)
@@ -41,8 +41,8 @@ func (f *fixture) crashed(t *testing.T) {
 	for _, damage := range damages {
 		t.Run("reported "+damage.Damage+" "+damage.File, func(t *testing.T) { f.reported(t, d, damage) })
 	}
-	next := d.close(t)
-	d = next.open(t)
+	d.close(t)
+	d = o.store(t)
 	t.Run("reopened", func(t *testing.T) {
 		f.compareRecovered(t, d, recovered)
 		compareReplay(t, d, f.c)

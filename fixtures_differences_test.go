@@ -23,7 +23,7 @@ type difference struct {
 }
 
 // doors are those of this test; rows of others belong to other tests.
-var doors = []string{"records", "partition", "list_offsets", "epochs", "fetch", "index", "txnindex", "snapshot"}
+var doors = []string{"records", "partition", "list_offsets", "epochs", "fetch", "index", "txnindex", "snapshot", "checkpoint"}
 
 // differences counts what a test met. Safe for concurrent use.
 type differences struct {

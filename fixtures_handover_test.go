@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
 )
 
 // handover compares the files of a partition, opened for writing and closed
@@ -49,6 +50,67 @@ func (p *comparison) handover(t *testing.T, kafka string) {
 	p.snapshot(t, "")
 }
 
+// compareRoot compares the files at the root of a directory after a clean close
+// with those that Kafka left. Ours begin with "oncelog."; the lock stays.
+func (f *fixture) compareRoot(t *testing.T, dir string) {
+	before, after := filesOf(t, f.path("data")), filesOf(t, dir)
+	for name, b := range before {
+		got, ok := after[name]
+		switch {
+		case !ok:
+			t.Errorf("%s is gone", name)
+		case strings.HasSuffix(name, "-offset-checkpoint"):
+			f.sameOffsets(t, name, got, b)
+		case !bytes.Equal(got, b):
+			t.Errorf("%s has changed: %q, want %q", name, got, b)
+		default:
+			f.c.add("files handed over byte for byte", 1)
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok && name != ".lock" && !strings.HasPrefix(name, "oncelog.") {
+			t.Errorf("%s is new", name)
+		}
+	}
+}
+
+// sameOffsets compares two checkpoint files, whose entries have no order.
+// Partitions without a directory are not handed over.
+func (f *fixture) sameOffsets(t *testing.T, name string, got, want []byte) {
+	t.Helper()
+	offsets := func(b []byte) map[topic.Partition]int64 {
+		entries, err := checkpoint.ReadOffsets(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all := map[topic.Partition]int64{}
+		for _, e := range entries {
+			if exists(f.path("data", e.Partition.String())) {
+				all[e.Partition] = e.Offset
+			}
+		}
+		return all
+	}
+	ours, kafkas := offsets(got), offsets(want)
+	for tp, offset := range kafkas {
+		if mine, ok := ours[tp]; !ok || mine != offset {
+			t.Errorf("%s: %s %d, want %d", name, tp, mine, offset)
+		}
+		f.c.add("checkpoint entries handed over", 1)
+	}
+	for tp, offset := range ours {
+		if _, ok := kafkas[tp]; ok {
+			continue
+		}
+		first := readPartitionFiles(t, f.path("data", tp.String()))[0].base
+		if name != checkpoint.LogStartFile || offset != first {
+			t.Errorf("%s: %s %d is new", name, tp, offset)
+		} else if partition := f.scenario + "/" + tp.String(); !f.d.allow("log-start-at-first-segment", "checkpoint", partition) {
+			t.Errorf("%s: %s %d is not listed", name, tp, offset)
+		}
+	}
+}
+
 // sameEpochs compares two files of leader epochs.
 func (p *comparison) sameEpochs(t *testing.T, got, want []byte) {
 	t.Helper()
@@ -66,7 +128,8 @@ func (p *comparison) sameEpochs(t *testing.T, got, want []byte) {
 	p.c.add("leader epochs handed over", len(a))
 }
 
-// filesOf is the content of the files of one directory, by name.
+// filesOf is the content of the files of one directory, by name, without those
+// in directories below.
 func filesOf(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -75,7 +138,9 @@ func filesOf(t testing.TB, dir string) map[string][]byte {
 	}
 	all := map[string][]byte{}
 	for _, e := range entries {
-		all[e.Name()] = mustRead(t, filepath.Join(dir, e.Name()))
+		if !e.IsDir() {
+			all[e.Name()] = mustRead(t, filepath.Join(dir, e.Name()))
+		}
 	}
 	return all
 }

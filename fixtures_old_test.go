@@ -26,7 +26,7 @@ func TestOldSegments(t *testing.T) {
 		if run.readOnly {
 			o.clean = run.clean
 		}
-		d := o.open(t)
+		d := o.each(t)
 		for _, tp := range d.partitions() {
 			t.Run(run.name+"/"+tp.String(), func(t *testing.T) {
 				files := readPartitionFiles(t, filepath.Join(kafka, tp.String()))

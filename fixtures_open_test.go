@@ -4,17 +4,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/oncelog/oncelog"
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
 )
 
-// opening says how the logs of a directory are opened one by one, without a
-// store.
+// opening says how a directory is opened: as a whole (store), as a program
+// does, or its logs one by one (each), where a test sets what Kafka had set for
+// a topic and does not store in the directory.
 type opening struct {
 	dir      string
 	readOnly bool
@@ -29,6 +32,42 @@ type opened struct {
 	opening
 	logs   map[topic.Partition]*log.Log
 	events []log.Event
+	whole  *oncelog.Store // nil if they were opened one by one
+	mu     sync.Mutex     // guards events
+}
+
+func (d *opened) event(e log.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, e)
+}
+
+// store opens the directory as a whole.
+func (o opening) store(t testing.TB) *opened {
+	t.Helper()
+	d := &opened{opening: o, logs: map[topic.Partition]*log.Log{}}
+	var err error
+	d.whole, err = oncelog.Open(o.dir, oncelog.Options{
+		ReadOnly: o.readOnly,
+		Now:      func() time.Time { return time.UnixMilli(o.now) },
+		Events: func(e oncelog.Event) {
+			if e.Kind != oncelog.EventProgress {
+				d.event(log.Event{Kind: log.EventKind(e.Kind), Partition: e.Partition, File: e.File, Bytes: e.Bytes, Err: e.Err})
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range d.whole.Topics() {
+		for _, index := range info.Partitions {
+			tp := topic.Partition{Topic: info.Name, Index: index}
+			if d.logs[tp], err = d.whole.Partition(tp); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return d
 }
 
 // kafkaOpening reads what Kafka left about the directory as a whole.
@@ -58,8 +97,8 @@ func kafkaOpening(t testing.TB, dir string, now int64, h history) opening {
 	return o
 }
 
-// open opens every partition of the directory.
-func (o opening) open(t testing.TB) *opened {
+// each opens every partition of the directory.
+func (o opening) each(t testing.TB) *opened {
 	t.Helper()
 	d := &opened{opening: o, logs: map[topic.Partition]*log.Log{}}
 	entries, err := os.ReadDir(o.dir)
@@ -76,7 +115,7 @@ func (o opening) open(t testing.TB) *opened {
 			Config: log.Config{IndexIntervalBytes: int(o.history.interval(tp.Topic)), Durability: log.DurabilityOS},
 			Clean:  o.clean, Points: o.points[tp], ReadOnly: o.readOnly,
 			Now:    func() time.Time { return time.UnixMilli(o.now) },
-			Events: func(e log.Event) { d.events = append(d.events, e) },
+			Events: d.event,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -97,6 +136,12 @@ func (o opening) open(t testing.TB) *opened {
 func (d *opened) close(t testing.TB) opening {
 	t.Helper()
 	next := d.opening
+	if d.whole != nil {
+		if err := d.whole.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return next
+	}
 	next.points, next.clean = map[topic.Partition]log.Points{}, true
 	for tp, l := range d.logs {
 		p, err := l.Close(t.Context())

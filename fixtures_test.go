@@ -49,7 +49,7 @@ func TestFixtures(t *testing.T) {
 	wanted := []string{"partitions", "producers", "records, read_uncommitted", "records, read_committed", "offsets listed",
 		"ends of leader epochs", "fetches", "fetches refused", "bytes fetched", "aborted transactions of fetches",
 		"index entries, by the rule", "index entries, equal to Kafka's", "aborted transactions in indexes", "producers in snapshots",
-		"files handed over byte for byte", "index entries handed over", "leader epochs handed over"}
+		"files handed over byte for byte", "index entries handed over", "leader epochs handed over", "checkpoint entries handed over"}
 	if crashes > 0 || other == "" {
 		wanted = append(wanted, "records after a crash", "producers after a crash, by replay",
 			"aborted transactions after a crash, by replay", "tails cut, told", "damages reported")
@@ -115,22 +115,24 @@ func (f *fixture) copied(t testing.TB, remove ...string) opening {
 // clean compares a directory that a broker closed cleanly.
 func (f *fixture) clean(t *testing.T) {
 	o := f.copied(t)
-	f.readOnly(t, o)
-	d := o.open(t)
+	f.readOnly(t, "read-only", o, opening.store)
+	d := o.store(t)
 	t.Run("writable", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
-	o = d.close(t)
+	d.close(t)
 	t.Run("handed-over", func(t *testing.T) {
+		f.compareRoot(t, o.dir)
 		f.compare(t, d, func(p *comparison, t *testing.T) { p.handover(t, f.path("data", p.log.Partition().String())) })
 	})
 	closed := treeOf(t, o.dir)
-	d = o.open(t)
+	d = o.store(t)
 	t.Run("reopened", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	d.close(t)
 	sameTree(t, closed, treeOf(t, o.dir))
 
+	// The indexes made anew, with the intervals that the topics had.
 	o = f.copied(t, ".index", ".timeindex")
-	f.readOnly(t, o)
-	d = o.open(t)
+	f.readOnly(t, "read-only, without indexes", o, opening.each)
+	d = o.each(t)
 	d.close(t)
 	t.Run("rebuilt", func(t *testing.T) {
 		f.compare(t, d, func(p *comparison, t *testing.T) {
@@ -140,8 +142,9 @@ func (f *fixture) clean(t *testing.T) {
 		})
 	})
 
+	// Everything made anew.
 	o = f.copied(t, ".index", ".timeindex", ".txnindex", ".snapshot")
-	d = o.open(t)
+	d = o.each(t)
 	d.close(t)
 	t.Run("replayed", func(t *testing.T) {
 		f.compare(t, d, func(p *comparison, t *testing.T) {
@@ -152,11 +155,11 @@ func (f *fixture) clean(t *testing.T) {
 }
 
 // readOnly compares the directory opened for reading, which changes nothing.
-func (f *fixture) readOnly(t *testing.T, o opening) {
+func (f *fixture) readOnly(t *testing.T, name string, o opening, open func(opening, testing.TB) *opened) {
 	before := treeOf(t, o.dir)
 	o.readOnly = true
-	d := o.open(t)
-	t.Run("read-only", func(t *testing.T) { f.compare(t, d, (*comparison).all) })
+	d := open(o, t)
+	t.Run(name, func(t *testing.T) { f.compare(t, d, (*comparison).all) })
 	d.close(t)
 	sameTree(t, before, treeOf(t, o.dir))
 }

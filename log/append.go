@@ -153,7 +153,9 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	if err != nil {
 		return Appended{}, l.refused(err)
 	}
-	l.written(r.batch)
+	if !a.Duplicate {
+		l.written(r.batch)
+	}
 	if a.LastOffset < 0 {
 		return a, nil
 	}

@@ -101,14 +101,22 @@ func (l *Log) Partition() topic.Partition { return l.o.Partition }
 // Config is the configuration in force.
 func (l *Log) Config() Config { return *l.config.Load() }
 
-// SetConfig changes the configuration from the next operation on. The
-// durability level must not change: see the root package's AlterTopic.
+// SetConfig changes the configuration from the next operation on. When the
+// durability level rises, what was appended before may stay visible without
+// being on the device until the next flush: see the root package's AlterTopic.
+// When it falls, readers see at once what waited for a flush.
 func (l *Log) SetConfig(c Config) {
 	c = c.withDefaults()
-	l.config.Store(&c)
 	l.appendMu.Lock()
+	l.config.Store(&c)
 	l.table.SetProducersMax(c.ProducersMax)
+	l.frontierMu.Lock()
+	if !l.o.Replicated && c.Durability == DurabilityOS {
+		l.raiseLocked(l.logEnd.Load())
+	}
+	l.frontierMu.Unlock()
 	l.appendMu.Unlock()
+	l.wake()
 }
 
 // latched is the error that ended appends, or nil.

@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -10,6 +11,7 @@ import (
 type waiter struct {
 	frontier Frontier
 	offset   int64
+	leads    bool // makes the next flush itself when it is woken for that
 	ready    chan struct{}
 }
 
@@ -25,7 +27,7 @@ func (l *Log) Wait(ctx context.Context, f Frontier, offset int64) error {
 	if l.Frontiers().Of(f) >= offset {
 		return nil
 	}
-	w := l.register(f, offset)
+	w := l.register(f, offset, false)
 	defer l.deregister(w)
 	for {
 		// Registered first, then looked again: whoever moves the frontier
@@ -55,19 +57,35 @@ func (l *Log) hopeless(f Frontier) error {
 	return nil
 }
 
-func (l *Log) register(f Frontier, offset int64) *waiter {
+// Subscribe puts a token into ready, which it never waits for, once the
+// frontier has reached offset, and when the log is closed; perhaps at once,
+// and perhaps without need. One channel, of capacity 1, may serve many logs:
+// so a long poll over many partitions waits in one place. cancel ends it.
+func (l *Log) Subscribe(f Frontier, offset int64, ready chan struct{}) (cancel func()) {
+	w := &waiter{frontier: f, offset: offset, ready: ready}
+	l.add(w)
+	// Registered first, then looked again, as in Wait.
+	if l.Frontiers().Of(f) >= offset || l.closed.Load() {
+		w.notify()
+	}
+	return func() { l.remove(w) }
+}
+
+func (l *Log) register(f Frontier, offset int64, leads bool) *waiter {
 	w := l.waiters.Get().(*waiter)
-	w.frontier, w.offset = f, offset
+	w.frontier, w.offset, w.leads = f, offset, leads
+	l.add(w)
+	return w
+}
+
+func (l *Log) add(w *waiter) {
 	l.waitMu.Lock()
 	l.waiting = append(l.waiting, w)
 	l.waitMu.Unlock()
 	l.waitingCount.Add(1)
-	return w
 }
 
-// deregister takes the waiter out. A token that it did not use may have been
-// the call to lead the next flush, so it is passed on.
-func (l *Log) deregister(w *waiter) {
+func (l *Log) remove(w *waiter) {
 	l.waitMu.Lock()
 	for i, other := range l.waiting {
 		if other == w {
@@ -79,6 +97,12 @@ func (l *Log) deregister(w *waiter) {
 	}
 	l.waitMu.Unlock()
 	l.waitingCount.Add(-1)
+}
+
+// deregister takes the waiter out. A token that it did not use may have been
+// the call to lead the next flush, so it is passed on.
+func (l *Log) deregister(w *waiter) {
+	l.remove(w)
 	select {
 	case <-w.ready:
 		l.lead()
@@ -111,7 +135,8 @@ func (l *Log) wakeAll() {
 	l.waitMu.Unlock()
 }
 
-// lead wakes one waiter for durability, to make the next flush.
+// lead wakes one waiter for durability, to make the next flush: one that does,
+// as a call to one that only looks would be lost.
 func (l *Log) lead() {
 	if l.waitingCount.Load() == 0 {
 		return
@@ -119,7 +144,7 @@ func (l *Log) lead() {
 	durable := l.durable.Load()
 	l.waitMu.Lock()
 	for _, w := range l.waiting {
-		if w.frontier == FrontierDurable && w.offset > durable {
+		if w.leads && w.offset > durable {
 			w.notify()
 			break
 		}
@@ -140,10 +165,13 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 	if l.durable.Load() >= offset {
 		return nil
 	}
-	w := l.register(FrontierDurable, offset)
+	w := l.register(FrontierDurable, offset, true)
 	defer l.deregister(w)
 	for l.durable.Load() < offset {
 		if err := l.hopeless(FrontierDurable); err != nil {
+			if errors.Is(err, ErrClosed) { // abandoned with the append in it
+				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			}
 			return err
 		}
 		if l.flushMu.TryLock() {

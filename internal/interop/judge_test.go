@@ -133,7 +133,7 @@ var damages = []damage{
 	{"index position", "orders-0", ".index", add32(12, 1), ""},
 	{"index length", "orders-0", ".index", func(b []byte) []byte { return b[:len(b)-3] }, "Index file"},
 	{"time index timestamp", "orders-0", ".timeindex", add32(4, 1), "Found timestamp mismatch"},
-	{"time index offset", "codec-1", ".timeindex", add32(8, 0xffffffff), "are not found in the log"},
+	{"time index offset", "codec-1", ".timeindex", add32(8, 0xffffffff), "indexed offsets are not found in"},
 	{"time index order", "orders-0", ".timeindex", func(b []byte) []byte { return append(b, b[12:24]...) }, "Found out of order timestamp"},
 	{"aborted transaction version", "orders-0", ".txnindex", func(b []byte) []byte { b[0] = 1; return b }, "version"},
 	{"snapshot", "orders-0", ".snapshot", func(b []byte) []byte { b[20] ^= 1; return b }, "corrupt"},

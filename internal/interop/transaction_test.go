@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncelog/oncelog"
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/log"
@@ -111,10 +112,7 @@ func (w *writer) transactions(partitions []topic.Partition, firstID int64, steps
 func (w *writer) refuseTransactional(tp topic.Partition, id int64) {
 	w.t.Helper()
 	b := w.batch(1, batch.BuilderOptions{Producer: batch.Producer{ID: id}, LeaderEpoch: batch.None, Transactional: true})
-	if a, err := w.store.Append(w.t.Context(), tp, b, log.AppendOptions{}); err == nil {
-		w.t.Fatalf("the store took a transactional batch: %+v", a)
-	}
-	w.c.add("batches that the engine refuses", 1)
+	w.refused(tp, b, oncelog.ErrTransactional)
 }
 
 // appendAll appends in every way to every partition that is not Kafka's own.

@@ -1,0 +1,48 @@
+package oncelog
+
+import (
+	"errors"
+
+	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/producerstate"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// ErrTransactional: a transactional batch came through Store.Append. It needs
+// a coordinator that knows of the transaction.
+var ErrTransactional = errors.New("oncelog: transactional batches are not taken by Append: take the partition's log with Store.Partition, a guard with its Guard, pass that to its Append, and end the transaction with its AppendMarker")
+
+// What a store refuses or reports: the same values as in the packages that
+// detect it, so errors.Is finds either name. Errors of a batch itself are those
+// of package batch.
+var (
+	ErrClosed           = log.ErrClosed                         // the store or partition is closed, or the topic deleted
+	ErrReadOnly         = log.ErrReadOnly                       // opened read-only
+	ErrLocked           = vfs.ErrLocked                         // another process has the directory open
+	ErrNewerFormat      = catalog.ErrNewerFormat                // written by a newer version
+	ErrManifest         = catalog.ErrManifest                   // the manifest is damaged
+	ErrUnknownPartition = catalog.ErrUnknownPartition           // no such topic or partition
+	ErrPartitionMissing = catalog.ErrPartitionMissing           // the directory of a partition is gone
+	ErrTopicExists      = catalog.ErrTopicExists                // the name is taken
+	ErrInvalidTopicName = topic.ErrInvalidName                  // Kafka would not take the name
+	ErrInvalidConfig    = catalog.ErrInvalidConfig              // a topic configuration contradicts itself
+	ErrInternalTopic    = catalog.ErrInternalTopic              // one of Kafka's own topics
+	ErrOffsetOutOfRange = log.ErrOffsetOutOfRange               // see *OffsetError
+	ErrOutcomeUnknown   = log.ErrOutcomeUnknown                 // the wait ended early: stored or not
+	ErrLatched          = log.ErrLatched                        // an I/O error ended appends; Reopen
+	ErrNoSpace          = log.ErrNoSpace                        // the device is full; try again later
+	ErrCorrupt          = log.ErrCorrupt                        // see *CorruptionError
+	ErrBatchTooLarge    = log.ErrBatchTooLarge                  // larger than a segment may be
+	ErrOutOfOrder       = producerstate.ErrOutOfOrderSequence   // a batch of the producer is missing before this one
+	ErrDuplicate        = producerstate.ErrDuplicateSequence    // stored before, further back than is remembered
+	ErrFenced           = producerstate.ErrInvalidProducerEpoch // a newer instance of the producer has written
+	ErrTxnState         = producerstate.ErrInvalidTxnState      // the batch does not fit the state of its transaction
+)
+
+// OffsetError tells what a partition holds. It is an ErrOffsetOutOfRange.
+type OffsetError = log.OffsetError
+
+// CorruptionError tells where a partition is damaged. It is an ErrCorrupt.
+type CorruptionError = log.CorruptionError

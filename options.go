@@ -1,0 +1,103 @@
+package oncelog
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Durability says what an acknowledgement of an append promises.
+type Durability = log.Durability
+
+// The levels; greater is stronger.
+const (
+	DurabilityDefault = log.DurabilityDefault // of the topic, the store, and at last DurabilityFsync
+	DurabilityOS      = log.DurabilityOS      // survives the death of the process
+	DurabilityFsync   = log.DurabilityFsync   // survives power loss
+)
+
+// FS is where files live: the machine's, one in memory, or one that a test
+// makes fail.
+type FS = vfs.FS
+
+// MemFS is a file system in memory. It knows what is durable: KillClone gives
+// what the death of the process would leave, CrashClone what a power loss.
+type MemFS = vfs.Mem
+
+// NewMemFS makes an empty one, for tests and examples.
+func NewMemFS() *MemFS { return vfs.NewMem() }
+
+// Options configures a Store. The zero value is ready to use.
+type Options struct {
+	Durability   Durability // when an append is acknowledged, of topics that say nothing else; 0: DurabilityFsync
+	SegmentBytes int64      // a segment is sealed rather than grow beyond, likewise; 0: 1 GiB
+
+	ReadOnly bool // never writes, takes no lock; opens live, crashed and foreign directories as they are
+
+	RecoveryParallelism int           // partitions opened, recovered or closed at once; 0: twice the processors, at least 4
+	OpenSegmentsMax     int           // sealed segments kept open, each with up to 4 descriptors and mappings; 0: 1024
+	CheckpointInterval  time.Duration // how long appends wait for a checkpoint, which bounds recovery; 0: 30 s
+	CheckpointBytes     int64         // appended to a partition, that make its checkpoint due before; 0: 64 MiB
+	RetentionInterval   time.Duration // between two rounds of retention; 0: 5 min
+	ProducerExpiration  time.Duration // an idle producer's state is forgotten; 0: 24 h
+	ProducersMax        int           // producers remembered by a partition, the idlest go first; 0: no limit
+
+	Now    func() time.Time // the clock of append times, retention and expiry; nil: time.Now
+	FS     FS               // nil: the machine's
+	Logger *slog.Logger     // nil: silence
+	Events func(Event)      // nil: none; called without locks of logs held; must not call Close
+}
+
+// openSegmentsDefault is the default of Options.OpenSegmentsMax.
+const openSegmentsDefault = 1024
+
+// ErrInvalidOptions: an option cannot be; the text says which, and what can.
+var ErrInvalidOptions = errors.New("oncelog: invalid options")
+
+func (o Options) withDefaults() Options {
+	if o.OpenSegmentsMax == 0 {
+		o.OpenSegmentsMax = openSegmentsDefault
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOptions}, args...)...)
+	}
+	switch {
+	case o.Durability > DurabilityFsync:
+		return bad("Durability is %d, want DurabilityFsync or DurabilityOS", o.Durability)
+	case o.SegmentBytes < 0 || o.SegmentBytes > log.SegmentBytesLimit:
+		return bad("SegmentBytes is %d, want 0 (1 GiB) to %d", o.SegmentBytes, log.SegmentBytesLimit)
+	case o.RecoveryParallelism < 0:
+		return bad("RecoveryParallelism is %d, want 0 (default) or more", o.RecoveryParallelism)
+	case o.OpenSegmentsMax < 0:
+		return bad("OpenSegmentsMax is %d, want 0 (%d) or more", o.OpenSegmentsMax, openSegmentsDefault)
+	case o.CheckpointInterval < 0 || o.CheckpointBytes < 0:
+		return bad("CheckpointInterval is %v, CheckpointBytes %d, want 0 (default) or more", o.CheckpointInterval, o.CheckpointBytes)
+	case o.RetentionInterval < 0 || o.ProducerExpiration < 0:
+		return bad("RetentionInterval is %v, ProducerExpiration %v, want 0 (default) or more", o.RetentionInterval, o.ProducerExpiration)
+	case o.ProducersMax < 0:
+		return bad("ProducersMax is %d, want 0 (no limit) or more", o.ProducersMax)
+	}
+	return nil
+}
+
+// catalog are the options of what is below.
+func (o Options) catalog(dir string, files *segment.Files) catalog.Options {
+	return catalog.Options{
+		Dir:      dir,
+		Log:      log.Options{FS: o.FS, Files: files, Now: o.Now, Logger: o.Logger},
+		ReadOnly: o.ReadOnly, Durability: o.Durability, SegmentBytes: o.SegmentBytes,
+		ProducerExpiration: o.ProducerExpiration, ProducersMax: o.ProducersMax,
+		Parallelism: o.RecoveryParallelism, CheckpointInterval: o.CheckpointInterval, CheckpointBytes: o.CheckpointBytes,
+		RetentionInterval: o.RetentionInterval, Events: o.Events,
+	}
+}

@@ -1,0 +1,67 @@
+package oncelog
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Store is one open data directory. Open makes it.
+type Store struct {
+	// Set by Open.
+	catalog *catalog.Catalog
+	files   *segment.Files
+
+	fetches, waits atomic.Int64
+}
+
+// Open opens a data directory: one that Kafka wrote, one of ours, or an empty
+// one. If the last element of the path is missing, it is made. A directory
+// that was not stopped cleanly is recovered; events tell what was done.
+//
+// Errors: ErrLocked (another process has it open; the text names it),
+// ErrInvalidOptions, ErrManifest, ErrNewerFormat, those of the file system.
+// Until recovery begins, a failed Open leaves the directory byte for byte as
+// it was. A partition that is damaged does not fail Open: Partition answers
+// its error.
+func Open(dir string, o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	o = o.withDefaults()
+	files := segment.NewFiles(o.OpenSegmentsMax)
+	c, err := catalog.Open(o.catalog(dir, files))
+	if err != nil {
+		return nil, err
+	}
+	return &Store{catalog: c, files: files}, nil
+}
+
+// Close closes every partition and leaves a directory that opens without
+// recovery, here and in Kafka. Appends and fetches under way end with
+// ErrClosed or are done. When ctx ends first, what is not closed yet is left
+// as after a crash: nothing acknowledged is lost. A second Close does nothing.
+func (s *Store) Close(ctx context.Context) error { return s.catalog.Close(ctx) }
+
+// Partition is the log of a partition: offsets, lookup by time, epochs,
+// deletion of records, producers, transactions. It answers ErrClosed after
+// DeleteTopic, Reopen and Close.
+//
+// Errors: ErrUnknownPartition; what the partition refuses with (a
+// *CorruptionError, batch.ErrLegacyMagic, ErrPartitionMissing); ErrClosed.
+func (s *Store) Partition(tp TopicPartition) (*log.Log, error) { return s.catalog.Partition(tp) }
+
+// Sync returns once everything appended before the call is on the device, in
+// all partitions.
+func (s *Store) Sync(ctx context.Context) error { return s.catalog.Sync(ctx) }
+
+// Reopen opens a partition again that an I/O error latched, or that refused
+// when the store was opened and has been repaired since. It is read again from
+// its recovery point on. A partition that serves is left alone.
+func (s *Store) Reopen(ctx context.Context, tp TopicPartition) error {
+	return s.catalog.Reopen(ctx, tp)
+}
