@@ -51,7 +51,7 @@ type Options struct {
 	Now    func() time.Time // the clock of append times, retention and expiry; nil: time.Now
 	FS     FS               // nil: the machine's
 	Logger *slog.Logger     // nil: silence
-	Events func(Event)      // nil: none; called without locks of logs held; must not call Close
+	Events func(Event)      // nil: none; must not wait for or change the store (topics, Reopen, Close)
 }
 
 // openSegmentsDefault is the default of Options.OpenSegmentsMax.

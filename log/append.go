@@ -258,19 +258,37 @@ func (l *Log) makeRoomLocked(h *batch.Header, now int64, marker bool) error {
 	if h.LastOffset() < h.BaseOffset {
 		return fmt.Errorf("%w: offsets are used up", batch.ErrInvalidRecord)
 	}
-	if l.mustRoll(c, h, now) {
-		if err := l.rollLocked(h.BaseOffset, now); err != nil {
-			return err
-		}
-	}
 	need := int64(h.Size)
 	if !marker {
 		need += segment.MarkerReserve
 	}
-	if l.active.Room() >= need {
-		return nil
+	if l.mustRoll(c, h, now) {
+		err := l.rollLocked(h.BaseOffset, now, need)
+		if errors.Is(err, ErrNoSpace) && marker && l.fitsReserve(h) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return l.active.Extend(need)
+	if l.active.Room() < need {
+		if err := l.active.Extend(need); errors.Is(err, ErrNoSpace) {
+			return err
+		} else if err != nil {
+			return l.latch("extend", err)
+		}
+	}
+	if !marker { // a marker may live on the reserve
+		l.noSpace = false
+	}
+	return nil
+}
+
+// fitsReserve tells whether a marker that finds no room for a new segment may
+// make the old one a little larger than it should be.
+func (l *Log) fitsReserve(h *batch.Header) bool {
+	return l.active.Room() >= int64(h.Size) && l.active.Size()+int64(h.Size) <= SegmentBytesLimit &&
+		h.LastOffset()-l.active.Base <= math.MaxInt32
 }
 
 // mustRoll tells whether the batch goes into a new segment.

@@ -2,6 +2,8 @@ package log
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/oncelog/oncelog/internal/segment"
 )
@@ -24,14 +26,16 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	if err := ctx.Err(); err != nil {
 		return Points{}, err
 	}
-	if err := l.sealAll(); err != nil {
+	// The point must not pass the end of a segment that is not sealed: recovery
+	// would believe its file. One that is rolled from here on is not covered.
+	if err := l.lockSealed(); err != nil {
 		return Points{}, err
 	}
-	// Only what is in the active segment now is flushed below: a segment that
-	// is rolled meanwhile is not covered by the point.
-	l.appendMu.Lock()
 	active, end := l.active, l.logEnd.Load()
 	l.appendMu.Unlock()
+	if err := l.mendIndexes(); err != nil {
+		return Points{}, l.unwritten("write the indexes of", err)
+	}
 	if end == l.recoveryPoint && !l.dirUnsync.Load() {
 		return l.points(), nil
 	}
@@ -40,11 +44,11 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	}
 	if active.Unsealed() {
 		if err := active.FlushIndexes(); err != nil {
-			return Points{}, l.latchAndTell("write the indexes of", err)
+			return Points{}, l.unwritten("write the indexes of", err)
 		}
 	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
-		return Points{}, l.latchAndTell("write the leader epochs of", err)
+		return Points{}, l.unwritten("write the leader epochs of", err)
 	}
 	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
 		return Points{}, l.latchAndTell("sync the directory of", err)
@@ -52,6 +56,15 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	l.recoveryPoint = max(l.recoveryPoint, end)
 	l.metrics.checkpoints.Add(1)
 	return l.points(), nil
+}
+
+// unwritten is the error of writing what only saves work: on a full disk it can
+// be done later, any other failure latches.
+func (l *Log) unwritten(deed string, cause error) error {
+	if errors.Is(cause, ErrNoSpace) {
+		return l.refused(fmt.Errorf("%s %s: %w", deed, l.o.Partition, cause))
+	}
+	return l.latchAndTell(deed, cause)
 }
 
 // points are what a crash would have to start from, with maintainMu held.
@@ -66,12 +79,12 @@ func (l *Log) Points() Points {
 	return l.points()
 }
 
-// record makes the points durable, with maintainMu held.
-func (l *Log) record(ctx context.Context) error {
+// record makes points durable, with maintainMu held.
+func (l *Log) record(ctx context.Context, p Points) error {
 	if l.o.Checkpoints == nil {
 		return nil
 	}
-	return l.o.Checkpoints.Record(ctx, l.o.Partition, l.points())
+	return l.o.Checkpoints.Record(ctx, l.o.Partition, p)
 }
 
 // Close ends the log cleanly: everything is flushed, the active segment
@@ -103,10 +116,16 @@ func (l *Log) closeCleanly() error {
 	l.appendMu.Lock()
 	l.closing.Store(true)
 	l.appendMu.Unlock()
+	if err := segment.Unprepare(l.env); err != nil { // first: it may make the room that the rest needs
+		return err
+	}
 	if err := l.sealAll(); err != nil {
 		return err
 	}
 	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.mendIndexes(); err != nil {
 		return err
 	}
 	end := l.logEnd.Load()
@@ -126,9 +145,6 @@ func (l *Log) closeCleanly() error {
 		}
 	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
-		return err
-	}
-	if err := segment.Unprepare(l.env); err != nil {
 		return err
 	}
 	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -98,16 +99,34 @@ func (l *Log) scanEpochs() error {
 		for scan.Next() {
 			l.epochs.learn(scan.Batch().LeaderEpoch(), scan.Batch().BaseOffset())
 		}
-		err = scan.Err()
+		err = damaged(s, scan.Err())
 		scan.Close()
-		if torn := (*segment.TornError)(nil); errors.As(err, &torn) {
-			err = &CorruptionError{File: s.Path(segment.KindLog), Pos: torn.Pos, Offset: -1, ReadableFrom: -1, Err: torn.Err}
-		}
 		if err := errors.Join(err, h.Release()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// emptyEpochs tells whether the file of leader epochs has none although the
+// newest batches carry one: then it was lost.
+func (l *Log) emptyEpochs(p *loadPlan) (bool, error) {
+	if !p.epochsEmpty {
+		return false, nil
+	}
+	for _, f := range slices.Backward(p.kept) {
+		if f.Size < batch.HeaderSize {
+			continue
+		}
+		file, err := l.o.FS.Open(f.Paths[segment.KindLog])
+		if err != nil {
+			return false, err
+		}
+		var head [batch.HeaderSize]byte
+		_, err = file.ReadAt(head[:], 0)
+		return batch.Batch(head[:]).LeaderEpoch() >= 0, errors.Join(err, file.Close())
+	}
+	return false, nil
 }
 
 // truncateEnd drops epochs that began at or after offset.
@@ -148,13 +167,15 @@ func (c *epochCache) write(fsys vfs.FS, dir string) error {
 	if !dirty {
 		return nil
 	}
-	err := vfs.Replace(fsys, filepath.Join(dir, EpochsName), checkpoint.AppendEpochs(nil, entries))
+	name := filepath.Join(dir, EpochsName)
+	err := vfs.Replace(fsys, name, checkpoint.AppendEpochs(nil, entries))
 	if err != nil {
+		_ = fsys.Remove(name + ".tmp") // it may take room; a leftover does no harm
 		c.mu.Lock()
 		c.dirty = true
 		c.mu.Unlock()
 	}
-	return err
+	return segment.NoSpace(err)
 }
 
 // EpochEnd is the answer to where a leader epoch ends: Epoch is the greatest
@@ -211,7 +232,8 @@ func (l *Log) Epochs() []checkpoint.EpochEntry {
 
 // BeginEpoch starts a leader epoch at the log end, durably: batches appended
 // from now on carry it. Beginning the current one again changes nothing; an
-// older one is ErrStaleLeaderEpoch.
+// older one is ErrStaleLeaderEpoch. After ErrNoSpace the epoch is in force
+// here, and beginning it again makes it durable.
 func (l *Log) BeginEpoch(epoch int32) error {
 	if err := l.writable(); err != nil {
 		return err
@@ -224,10 +246,18 @@ func (l *Log) BeginEpoch(epoch int32) error {
 		l.appendMu.Unlock()
 		return ErrStaleLeaderEpoch
 	}
+	if err := l.writable(); err != nil {
+		l.appendMu.Unlock()
+		return err
+	}
 	l.epochs.assign(epoch, l.logEnd.Load())
 	l.appendMu.Unlock()
+	// An epoch that begins behind the end of what a crash leaves is forgotten.
+	if err := l.flush(); err != nil {
+		return err
+	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
-		return l.latchAndTell("write the leader epochs of", err)
+		return l.unwritten("write the leader epochs of", err)
 	}
 	return nil
 }

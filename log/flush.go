@@ -15,12 +15,16 @@ func (l *Log) flush() error {
 	err := l.flushLocked()
 	l.flushMu.Unlock()
 	l.lead()
-	return err
+	if err != nil {
+		return l.refused(err)
+	}
+	return nil
 }
 
 // flushLocked makes durable what is published when it collects, with flushMu
 // held. One sync at a time a file: of two, only one would hear of an error. A
-// failed one is final and latches the log.
+// failed one is final and latches the log; the caller tells (refused), with
+// flushMu released.
 func (l *Log) flushLocked() error {
 	if err := l.latched(); err != nil {
 		return err
@@ -36,13 +40,13 @@ func (l *Log) flushLocked() error {
 	v := l.view.Load()
 	for i := max(v.find(l.durable.Load()), 0); i < len(v.segments); i++ {
 		if err := v.segments[i].Sync(); err != nil {
-			return l.latchAndTell("flush", err)
+			return l.latch("flush", err)
 		}
 	}
 	// The name of a new segment must be durable before anything in it counts.
 	if l.dirUnsync.Swap(false) {
 		if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
-			return l.latchAndTell("sync the directory of", err)
+			return l.latch("sync the directory of", err)
 		}
 	}
 	l.metrics.flushes.Add(1)

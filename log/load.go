@@ -29,16 +29,18 @@ type loadPlan struct {
 	walked  []walkedSegment        // those, in order; the last is the active one
 	cuts    []cut
 	// epochsLost says that the file of leader epochs is missing or damaged.
-	epochsLost bool
-	emptied    bool    // the log ends before its start: everything in it was deleted
-	bad        []int64 // snapshots to remove
-	events     []Event
+	epochsLost  bool
+	epochsEmpty bool    // there is one, without entries
+	emptied     bool    // the log ends before its start: everything in it was deleted
+	bad         []int64 // snapshots to remove
+	events      []Event
 }
 
 // walkedSegment is a segment whose batches were looked at.
 type walkedSegment struct {
 	files    segment.SegmentFiles
 	size     int64 // of whole batches
+	next     int64 // offset behind them
 	from     int64 // offset at which the walk began
 	txnFrom  int64 // from here on its transaction index has to be made
 	indexer  *segment.Indexer
@@ -69,7 +71,8 @@ func Load(o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
 	l.config.Store(&l.o.Config)
 	l.waiters.New = newWaiter
-	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt}
+	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, IndexIntervalBytes: l.o.Config.IndexIntervalBytes,
+		Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt}
 	listing, err := segment.List(l.o.FS, l.o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", l.o.Partition, err)
@@ -118,7 +121,11 @@ func (l *Log) load(p *loadPlan) error {
 		return err
 	}
 	l.logStart.Store(start)
-	if p.epochsLost {
+	lost, err := l.emptyEpochs(p)
+	if err != nil {
+		return err
+	}
+	if p.epochsLost || lost {
 		if err := l.scanEpochs(); err != nil {
 			return err
 		}
@@ -167,6 +174,7 @@ func (l *Log) loadEpochs(p *loadPlan) {
 	if err == nil {
 		l.epochs.entries, err = checkpoint.ReadEpochs(b)
 	}
+	p.epochsEmpty = err == nil && len(l.epochs.entries) == 0
 	if err != nil {
 		l.epochs.entries, l.epochs.dirty, p.epochsLost = nil, true, true
 		p.events = append(p.events, Event{Kind: EventIndexRebuilt, File: path, Err: err})
@@ -185,16 +193,9 @@ func (l *Log) loadExtents(p *loadPlan) (end int64, err error) {
 		point = math.MaxInt64
 	}
 	p.first = len(segments) - 1
-	for p.first > 0 && segments[p.first].Base > point {
+	// A segment that ends just at the point may not be sealed yet.
+	for p.first > 0 && segments[p.first].Base >= point {
 		p.first--
-	}
-	// A segment without an offset index was not finished: as in Kafka it is
-	// walked, with all after it.
-	for i := range p.first {
-		if segments[i].Paths[segment.KindOffsetIndex] == "" {
-			p.first = i
-			break
-		}
 	}
 	if l.o.OwnOnly {
 		for i := range p.first {
@@ -208,8 +209,8 @@ func (l *Log) loadExtents(p *loadPlan) (end int64, err error) {
 		f := segments[i]
 		if i > p.first && (f.Base < next || l.o.OwnOnly && f.Base != next) {
 			cause := fmt.Errorf("%w: the segment before ends at offset %d", ErrUnexpectedOffset, next)
-			if next < min(point, f.Base) {
-				return 0, l.corrupt(segments[i-1], p.walked[len(p.walked)-1].size, next, cause, nil)
+			if min(next, f.Base) < point {
+				return 0, l.corrupt(segments[i-1], p.walked[len(p.walked)-1].size, next, cause, &f.Base)
 			}
 			p.cuts = append(p.cuts, l.cutAll(segments[i:], cause)...)
 			break
@@ -289,22 +290,24 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 		return w, extent{}, err
 	}
 	defer file.Close()
-	offsets, times, txns, err := l.readIndexes(f, point)
+	x, err := l.readIndexes(f, point)
 	if err != nil {
 		return w, extent{}, err
 	}
-	start := trusted(file, f, offsets, point)
-	pos := int64(0)
-	if start.Pos > 0 {
+	start, err := l.trusted(file, f, x, point)
+	if err != nil {
+		return w, extent{}, err
+	}
+	offsets, times, txns := index.NewOffset(f.Base), index.NewTime(f.Base), x.txns
+	pos := start.Pos
+	if pos > 0 {
 		var head [batch.HeaderSize]byte
-		if _, err := file.ReadAt(head[:], start.Pos); err != nil {
+		if _, err := file.ReadAt(head[:], pos); err != nil {
 			return w, extent{}, err
 		}
-		pos, w.from = start.Pos, batch.Batch(head[:]).BaseOffset()
-		offsets, times = offsets.Truncated(start.Offset+1), times.Truncated(start.Offset+1)
+		w.from = batch.Batch(head[:]).BaseOffset()
+		offsets, times = x.offsets.Truncated(start.Offset+1), x.times.Truncated(start.Offset+1)
 		next = w.from
-	} else {
-		offsets, times = index.NewOffset(f.Base), index.NewTime(f.Base)
 	}
 	// Below the recovery point the transaction index is believed: compaction
 	// and the removal of segments leave less in the log than it knows.
@@ -328,7 +331,12 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	if err != nil {
 		return w, e, err
 	}
-	w.size = e.end
+	w.size, w.next = e.end, e.next
+	if last, ok := w.txns.Last(); max(x.beyond, last.Last) >= e.next && (ok || x.beyond >= 0) {
+		// The index knows of a marker that the log does not have: either the
+		// log lost its end, or the index is damaged and lacks another.
+		w.txnFrom, w.txns = f.Base, index.NewTxn(f.Base)
+	}
 	if w.indexer.Times.First, err = segment.FirstTimestamp(file, e.end); err != nil {
 		return w, e, err
 	}
@@ -336,79 +344,6 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 		err = w.indexer.Finish()
 	}
 	return w, e, err
-}
-
-// readIndexes reads what the index files of a segment say below the recovery
-// point: above it nothing in them counts, and zeros may follow. Without one of
-// the first two, both are made anew; a transaction index that cannot be
-// believed is nil.
-func (l *Log) readIndexes(f segment.SegmentFiles, point int64) (*index.Offset, *index.Time, *index.Txn, error) {
-	var bytes [segment.KindSnapshot][]byte
-	for k := segment.KindOffsetIndex; k < segment.KindSnapshot; k++ {
-		if f.Paths[k] == "" {
-			if k != segment.KindTxnIndex {
-				bytes[segment.KindOffsetIndex] = nil
-				l.missing(f, k, point)
-			}
-			continue
-		}
-		b, err := vfs.ReadFile(l.o.FS, f.Paths[k], smallFileMax)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, vfs.ErrTooLarge) {
-			info, e := l.o.FS.Stat(f.Paths[k])
-			if e != nil || !info.IsDir() {
-				return nil, nil, nil, err
-			}
-		}
-		bytes[k] = b
-	}
-	txns := index.LoadTxn(f.Base, bytes[segment.KindTxnIndex], point)
-	if reason := unsound(txns, bytes[segment.KindTxnIndex], point); reason != nil {
-		txns = nil
-		l.plan.events = append(l.plan.events, Event{Kind: EventIndexRebuilt, File: f.Paths[segment.KindTxnIndex], From: f.Base, Err: reason})
-	}
-	return index.LoadOffset(f.Base, bytes[segment.KindOffsetIndex], point, f.Size), index.LoadTime(f.Base, bytes[segment.KindTimeIndex], point), txns, nil
-}
-
-// missing notes that an index file is not there that was once: it is made
-// before the recovery point passes the start of its segment.
-func (l *Log) missing(f segment.SegmentFiles, k segment.Kind, point int64) {
-	if f.Base < point && f.Size > 0 {
-		name := filepath.Join(l.o.Dir, segment.FileName(f.Base, k))
-		l.plan.events = append(l.plan.events, Event{Kind: EventIndexRebuilt, File: name, From: f.Base, Err: fs.ErrNotExist})
-	}
-}
-
-// unsound tells why loading a transaction index stopped before the recovery
-// point, nil if it did not.
-func unsound(txns *index.Txn, file []byte, point int64) error {
-	rest := file[txns.Len()*index.TxnEntrySize:]
-	if len(rest) < index.TxnEntrySize {
-		return nil
-	}
-	next, err := index.ViewTxn(0, rest[:index.TxnEntrySize])
-	if err == nil && next.At(0).Last >= point {
-		return nil
-	}
-	return fmt.Errorf("entry %d of the transaction index is not sound", txns.Len())
-}
-
-// trusted is the last index entry that leads to a batch that checks out and
-// ends at or, where one entry was made for an append of many, before the
-// entry's offset.
-func trusted(file vfs.File, f segment.SegmentFiles, offsets *index.Offset, point int64) index.OffsetEntry {
-	for n := offsets.Len(); n > 0; n-- {
-		e := offsets.At(n - 1)
-		if e.Offset >= point {
-			continue
-		}
-		s := segment.NewScanner(file, e.Pos, f.Size, true)
-		good := s.Next() && s.Batch().LastOffset() <= e.Offset && s.Batch().BaseOffset() >= f.Base
-		s.Close()
-		if good {
-			return e
-		}
-	}
-	return index.OffsetEntry{Offset: f.Base}
 }
 
 // openSegments makes the list that readers use.

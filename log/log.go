@@ -45,7 +45,10 @@ type Log struct {
 	sealing   []sealing // rolled segments that are not sealed yet
 	prepared  bool      // a file for the next segment is ready
 	rollAfter int64     // ms: when the active segment was made
-	noSpace   bool      // reported
+	noSpace   bool      // reported, and there has been no room since
+	// snapshotting says that snapshotNow is at it: a table has one snapshot
+	// under way at most.
+	snapshotting bool
 
 	frontierMu sync.Mutex // leaf
 	undecided  int64      // first offset of the earliest open transaction

@@ -43,7 +43,7 @@ func (l *Log) OffsetForTime(ms int64, i Isolation) (TimeOffset, error) {
 			continue
 		}
 		found, err := searchTime(s, start, func(h *segment.Handle) int64 {
-			return h.Offsets.Lookup(max(h.Times.Lookup(ms-1).Offset, start)).Pos
+			return s.Seek(h, max(h.Times.Lookup(ms-1).Offset, start))
 		}, func(t int64) bool { return t >= ms })
 		if err != nil {
 			return noTimeOffset, err
@@ -142,7 +142,15 @@ func searchTime(s *segment.Segment, start int64, from func(*segment.Handle) int6
 			return found, err
 		}
 	}
-	return noTimeOffset, scan.Err()
+	return noTimeOffset, damaged(s, scan.Err())
+}
+
+// damaged tells of bad bytes that a walk met in a segment, with the file.
+func damaged(s *segment.Segment, err error) error {
+	if torn, ok := errors.AsType[*segment.TornError](err); ok {
+		return &CorruptionError{File: s.Path(segment.KindLog), Pos: torn.Pos, Offset: -1, ReadableFrom: -1, Err: torn.Err}
+	}
+	return err
 }
 
 func searchBatch(records *batch.Records, b batch.Batch, start int64, match func(int64) bool) (TimeOffset, error) {

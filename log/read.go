@@ -110,11 +110,17 @@ const readRetries = 16
 func (l *Log) fillFrom(f *Fetched, v *view, bound int64, o ReadOptions) error {
 	i := max(v.find(f.from), 0)
 	for ; i < len(v.segments) && v.segments[i].Base < bound; i++ {
-		if err := l.readSegment(f, v.segments[i], bound, o); err != nil {
+		ended, err := l.readSegment(f, v.segments[i], bound, o)
+		if err != nil {
 			return err
 		}
-		if len(f.bytes) > 0 {
+		if !ended {
 			break
+		}
+		if l.o.OwnOnly && i+1 < len(v.segments) && v.segments[i+1].Base < bound {
+			s, next := v.segments[i], v.segments[i+1].Base
+			return &CorruptionError{File: s.Path(segment.KindLog), Pos: s.Size(), Offset: f.from, ReadableFrom: next,
+				Err: fmt.Errorf("%w: the next segment starts at %d", ErrUnexpectedOffset, next)}
 		}
 	}
 	if o.Isolation != ReadCommitted || o.Replica || len(f.bytes) == 0 {
@@ -159,13 +165,14 @@ func (l *Log) Aborted(from, upper int64) ([]index.AbortedTxn, error) {
 	return aborted(nil, v.segments[max(v.find(from), 0):], from, upper)
 }
 
-// readSegment reads from one segment into f. Nothing at or behind bound.
-func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOptions) error {
+// readSegment reads from one segment into f. Nothing at or behind bound. ended
+// says that the segment ends before the wanted offset.
+func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOptions) (ended bool, err error) {
 	h, err := s.Acquire()
 	if err != nil {
-		return err
+		return false, err
 	}
-	r := segmentReader{f: f, s: s, h: h, size: s.Size(), bound: bound, o: o}
+	r := segmentReader{f: f, s: s, h: h, size: s.Size(), bound: bound, o: o, passed: s.Base}
 	entry := h.Offsets.Lookup(f.from)
 	err = r.read(entry.Pos)
 	if bad, ok := errors.AsType[*segment.TornError](err); ok && entry.Pos > 0 && r.batches == 0 {
@@ -174,16 +181,34 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 		// the index that is wrong.
 		l.metrics.indexFallbacks.Add(1)
 		if err = r.read(0); err == nil {
-			err = s.Distrust(bad)
+			s.Distrust(bad)
 		}
 	}
 	if err != nil {
-		err = r.explain(err)
+		err = r.resume(err)
 	}
 	if e := h.Release(); e != nil {
-		return errors.Join(err, e)
+		return false, errors.Join(err, e)
 	}
-	return err
+	return r.ended, err
+}
+
+// resume reads on behind damage that lies before the wanted batch, or tells of
+// it.
+func (r *segmentReader) resume(err error) error {
+	for {
+		bad, ok := errors.AsType[*segment.TornError](err)
+		if !ok {
+			return err
+		}
+		after, pos, e := findBatch(r.h.File, bad.Pos+1, r.size, r.passed)
+		if e != nil || after < 0 || after > r.f.from {
+			return r.explain(err)
+		}
+		if err = r.read(pos); err == nil {
+			return nil
+		}
+	}
 }
 
 // explain tells of damage with the place where reading can go on.
@@ -207,7 +232,9 @@ type segmentReader struct {
 	size    int64
 	bound   int64
 	o       ReadOptions
-	batches int // walked over since pos, wanted or not
+	batches int   // walked over since pos, wanted or not
+	passed  int64 // end of the last batch that was passed over
+	ended   bool  // the segment ends before the wanted offset
 }
 
 // readSlack is read beyond what was asked for: the index leads to about this
@@ -230,7 +257,7 @@ func (r *segmentReader) read(pos int64) error {
 		pos += skipped
 		if size == 0 { // the window holds no batch that reaches the offset
 			if skipped == 0 {
-				return nil
+				break
 			}
 			continue
 		}
@@ -246,6 +273,7 @@ func (r *segmentReader) read(pos int64) error {
 		}
 		return r.take(window[skipped:], pos, max(int64(r.o.BytesMax), size))
 	}
+	r.ended = true
 	return nil
 }
 
@@ -253,10 +281,15 @@ func (r *segmentReader) read(pos int64) error {
 func (r *segmentReader) load(pos, n int64) ([]byte, error) {
 	n = min(n, r.size-pos)
 	buffer := r.f.grow(int(n))
-	if read, err := r.h.File.ReadAt(buffer, pos); int64(read) < n {
+	read, err := r.h.File.ReadAt(buffer, pos)
+	if int64(read) < n && r.s.Size() < r.size {
+		r.size = r.s.Size() // truncated meanwhile
+		n = max(min(n, r.size-pos), 0)
+	}
+	if int64(read) < n {
 		return nil, fmt.Errorf("read segment %d at byte %d: %w", r.s.Base, pos, err)
 	}
-	return buffer, nil
+	return buffer[:n], nil
 }
 
 // boundReached is skip's answer when the wanted batch may not be seen.
@@ -286,6 +319,7 @@ func (r *segmentReader) skip(window []byte, pos int64) (skipped, size int64, err
 		if b.LastOffset() >= r.f.from {
 			return skipped, size, nil
 		}
+		r.passed = b.NextOffset()
 		skipped += size
 		if skipped > int64(len(window)) {
 			return skipped, 0, nil
@@ -378,7 +412,7 @@ func (r *Region) startAt(s *segment.Segment, offset int64) error {
 	if offset <= s.Base {
 		return nil
 	}
-	scan := segment.NewScanner(r.handle.File, r.handle.Offsets.Lookup(offset).Pos, r.Bytes, false)
+	scan := segment.NewScanner(r.handle.File, s.Seek(r.handle, offset), r.Bytes, false)
 	defer scan.Close()
 	for scan.Next() {
 		if scan.Batch().LastOffset() >= offset {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -35,12 +36,17 @@ func (l *Log) Recover(ctx context.Context) (Recovery, error) {
 		return Recovery{}, ErrReadOnly
 	}
 	p := l.plan
+	if p == nil {
+		return Recovery{}, errors.New("log: recovered before; load the log again")
+	}
+	l.plan = nil // what it says of the files holds once only
 	r := Recovery{Unclean: !l.o.Clean}
 	steps := []func() error{
 		func() error { return l.settleFiles(p) },
 		func() error { return l.applyCuts(p, &r) },
 		func() error { return l.rewrite(ctx, p, &r) },
 		func() error { return l.reopenWalked(p) },
+		func() error { return l.mendIndexes() },
 		func() error { return l.dropSnapshots(p) },
 	}
 	for _, step := range steps {
@@ -51,7 +57,6 @@ func (l *Log) Recover(ctx context.Context) (Recovery, error) {
 	if err := l.makeDurable(p); err != nil {
 		return r, fmt.Errorf("recover %s: %w", l.o.Partition, err)
 	}
-	l.plan = nil
 	l.opened.Store(true)
 	for _, e := range p.events {
 		r.StateLost = r.StateLost || e.Kind == EventProducerStateLost
@@ -74,6 +79,9 @@ func (l *Log) settleFiles(p *loadPlan) error {
 	}
 	for i := range p.kept {
 		p.kept[i].Paths = byBase[p.kept[i].Base]
+	}
+	for i := range p.walked {
+		p.walked[i].files.Paths = byBase[p.walked[i].files.Base]
 	}
 	for i := range p.cuts {
 		p.cuts[i].files.Paths = byBase[p.cuts[i].files.Base]
@@ -110,7 +118,7 @@ func (l *Log) applyCuts(p *loadPlan, r *Recovery) error {
 	for i := len(p.cuts) - 1; i >= 0; i-- { // the last segment goes first: no hole, ever
 		c := p.cuts[i]
 		if c.whole {
-			if err := segment.OpenSealed(l.env, c.files).Remove(); err != nil {
+			if err := segment.Remove(l.env, segment.OpenSealed(l.env, c.files)); err != nil {
 				return err
 			}
 			continue
@@ -122,25 +130,31 @@ func (l *Log) applyCuts(p *loadPlan, r *Recovery) error {
 	if !p.emptied {
 		return nil
 	}
+	var all []*segment.Segment
 	for _, f := range p.listing.Segments {
-		if err := segment.OpenSealed(l.env, f).Remove(); err != nil {
-			return err
-		}
+		all = append(all, segment.OpenSealed(l.env, f))
 	}
-	return l.o.FS.SyncDir(l.o.Dir)
+	return segment.Remove(l.env, all...)
 }
 
 // keep copies a piece of log that is about to be cut and syncs the copy.
 func (l *Log) keep(c cut) (string, error) {
-	name := filepath.Join(l.o.Dir, segment.CutName(c.files.Base, l.o.Now().UnixMilli()))
 	from, err := l.o.FS.Open(c.files.Paths[segment.KindLog])
 	if err != nil {
 		return "", err
 	}
 	defer from.Close()
-	to, err := l.o.FS.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return "", err
+	var to vfs.File
+	var name string
+	for at := l.o.Now().UnixMilli(); ; at++ {
+		name = filepath.Join(l.o.Dir, segment.CutName(c.files.Base, at))
+		to, err = l.o.FS.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
 	}
 	err = copyRange(to, 0, from, c.pos, c.files.Size-c.pos)
 	if err == nil {
@@ -154,7 +168,7 @@ func copyRange(to vfs.File, at int64, from vfs.File, pos, n int64) error {
 	buffer := make([]byte, min(n, 1<<20))
 	for n > 0 {
 		b := buffer[:min(n, int64(len(buffer)))]
-		if _, err := from.ReadAt(b, pos); err != nil && err != io.EOF {
+		if n, err := from.ReadAt(b, pos); err != nil && (err != io.EOF || n < len(b)) {
 			return err
 		}
 		if _, err := to.WriteAt(b, at); err != nil {
@@ -194,6 +208,9 @@ func (l *Log) rewrite(ctx context.Context, p *loadPlan, r *Recovery) error {
 			return err
 		}
 		err = copyRange(f, w.checkPos, f, w.checkPos, w.size-w.checkPos)
+		if err == nil && w.next >= l.o.Points.RecoveryPoint {
+			err = segment.RewriteLength(f, w.size)
+		}
 		if err == nil {
 			err = f.Datasync()
 		}
@@ -213,7 +230,6 @@ func (l *Log) reopenWalked(p *loadPlan) error {
 	segments := l.view.Load().segments[:max(len(p.kept)-len(p.walked), 0):max(len(p.kept)-len(p.walked), 0)]
 	for i := range p.walked {
 		w := &p.walked[i]
-		w.files.Paths = p.kept[len(p.kept)-len(p.walked)+i].Paths
 		w.files.Size = w.size
 		s, err := segment.Continue(l.env, w.files, w.indexer, w.txns, w.size, c.SegmentBytes, true)
 		if err != nil {
@@ -235,7 +251,31 @@ func (l *Log) reopenWalked(p *loadPlan) error {
 	l.view.Store(&view{segments})
 	l.rollAfter = l.o.Now().UnixMilli()
 	if l.active == nil {
-		return l.activateLocked(l.logEnd.Load(), l.rollAfter)
+		if err := l.activateLocked(l.logEnd.Load(), l.rollAfter, 0); err != nil {
+			return err
+		}
+	}
+	if _, open := l.table.FirstUndecided(); !open {
+		return nil
+	}
+	// The reserve, so that what is open can end though the disk fills up.
+	if err := l.active.Extend(segment.MarkerReserve); err != nil && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	return nil
+}
+
+// mendIndexes writes the index files that sealed segments lost, or that were
+// found wrong. maintainMu is held.
+func (l *Log) mendIndexes() error {
+	for _, s := range l.view.Load().segments {
+		mended, err := s.Mend()
+		if err != nil {
+			return err
+		}
+		if mended {
+			l.dirUnsync.Store(true)
+		}
 	}
 	return nil
 }
@@ -263,14 +303,18 @@ func (l *Log) dropSnapshots(p *loadPlan) error {
 // makeDurable ends recovery: what it made is synced, so that from here on the
 // whole log is below the recovery point.
 func (l *Log) makeDurable(p *loadPlan) error {
+	// Entries of the file that were found wrong would be believed again once
+	// the log has grown past them.
+	if nothing := l.o.Clean && p.epochsLost && len(p.kept) == 0; !nothing {
+		if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
+			return err
+		}
+	}
 	if l.o.Clean && !l.dirUnsync.Load() {
 		return nil
 	}
 	if !l.o.Clean {
 		if err := l.active.FlushIndexes(); err != nil {
-			return err
-		}
-		if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
 			return err
 		}
 	}

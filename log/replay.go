@@ -2,6 +2,8 @@ package log
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 
 	"github.com/oncelog/oncelog/index"
 	"github.com/oncelog/oncelog/internal/producerstate"
@@ -28,40 +30,47 @@ func (l *Log) loadProducers(p *loadPlan, end int64) error {
 		}
 		return nil
 	}
-	table, at := l.newestSnapshot(p, end)
-	lost := at < 0 && l.logStart.Load() > 0 && end > 0 && len(p.kept) > 0
-	if table == nil {
-		table, at = producerstate.New(l.tableOptions()), 0
+	head := end // of what is left of the log
+	if len(p.kept) > 0 {
+		head = p.kept[0].Base
 	}
-	if lost {
+	table, at, err := l.newestSnapshot(p, head, end)
+	if err != nil {
+		return err
+	}
+	if head > 0 && at < 0 {
 		p.events = append(p.events, Event{Kind: EventProducerStateLost, From: l.logStart.Load(), To: end})
 	}
 	if at > indexFrom {
 		// The snapshot is younger than the indexes: they get their entries
 		// from a second replay that starts early enough.
-		early, from := l.newestSnapshot(p, indexFrom)
-		if early == nil {
-			early, from = producerstate.New(l.tableOptions()), 0
+		early, from, err := l.newestSnapshot(p, head, indexFrom)
+		if err != nil {
+			return err
 		}
 		if err := l.replay(early, from, end, enter); err != nil {
 			return err
 		}
-		enter = func(producerstate.CompletedTxn) error { return nil }
+		enter = ignoreCompleted
 	}
 	l.table = table
 	return l.replay(table, at, end, enter)
 }
 
+func ignoreCompleted(producerstate.CompletedTxn) error { return nil }
+
 func (l *Log) tableOptions() producerstate.Options {
 	return producerstate.Options{ProducersMax: l.o.Config.ProducersMax}
 }
 
-// newestSnapshot reads the newest usable snapshot at or below offset; nil and
-// -1 if there is none. Those that cannot be used are noted for removal.
-func (l *Log) newestSnapshot(p *loadPlan, offset int64) (*producerstate.Table, int64) {
+// newestSnapshot reads the newest usable snapshot at or below offset; an empty
+// state at -1 if there is none. Those that are damaged are noted for removal.
+// One from before the head of the log does not do: with the batches between
+// the two gone, transactions would stay open in it for ever.
+func (l *Log) newestSnapshot(p *loadPlan, head, offset int64) (*producerstate.Table, int64, error) {
 	for i := len(p.listing.Snapshots) - 1; i >= 0; i-- {
 		at := p.listing.Snapshots[i]
-		if at > offset {
+		if at > offset || at < head {
 			continue
 		}
 		path := p.listing.SnapshotPath(at)
@@ -69,13 +78,15 @@ func (l *Log) newestSnapshot(p *loadPlan, offset int64) (*producerstate.Table, i
 		if err == nil {
 			var t *producerstate.Table
 			if t, err = producerstate.LoadSnapshot(l.tableOptions(), b, l.o.Now().UnixMilli(), 0); err == nil {
-				return t, at
+				return t, at, nil
 			}
+		} else if !errors.Is(err, vfs.ErrTooLarge) {
+			return nil, -1, err // the file may be good
 		}
 		p.events = append(p.events, Event{Kind: EventSnapshotBad, File: path, From: at, Err: err})
 		p.bad = append(p.bad, at)
 	}
-	return nil, -1
+	return producerstate.New(l.tableOptions()), -1, nil
 }
 
 // replay applies the batches of [from, to) to a table and calls done for every
@@ -105,7 +116,7 @@ func (l *Log) replaySegment(t *producerstate.Table, s *segment.Segment, from, to
 	defer h.Release()
 	pos := int64(0)
 	if from > s.Base {
-		pos = h.Offsets.Lookup(from).Pos
+		pos = s.Seek(h, from)
 	}
 	scan := segment.NewScanner(h.File, pos, s.Size(), false)
 	defer scan.Close()
@@ -131,10 +142,7 @@ func (l *Log) replaySegment(t *producerstate.Table, s *segment.Segment, from, to
 			}
 		}
 	}
-	if torn := (*segment.TornError)(nil); errors.As(scan.Err(), &torn) {
-		return &CorruptionError{File: s.Path(segment.KindLog), Pos: torn.Pos, Offset: -1, ReadableFrom: -1, Err: torn.Err}
-	}
-	return scan.Err()
+	return damaged(s, scan.Err())
 }
 
 // rebuildTxns makes the transaction index of a sealed segment anew.
@@ -149,8 +157,12 @@ func (l *Log) rebuildTxns(base, size int64) (*index.Txn, error) {
 	if i+1 < len(v.segments) {
 		end = v.segments[i+1].Base
 	}
-	t := producerstate.New(producerstate.Options{})
-	return txns, l.replayForIndex(t, v.segments[:i+1], end, func(c producerstate.CompletedTxn) error {
+	t, from, err := l.snapshotBelow(v.segments[0].Base, base)
+	if err != nil {
+		return nil, err
+	}
+	first := max((&view{v.segments[:i+1]}).find(from), 0)
+	return txns, l.replayForIndex(t, v.segments[first:i+1], from, end, func(c producerstate.CompletedTxn) error {
 		if c.Commit || c.Last < base {
 			return nil
 		}
@@ -158,9 +170,32 @@ func (l *Log) rebuildTxns(base, size int64) (*index.Txn, error) {
 	})
 }
 
-// replayForIndex replays segments by their files alone, since the handle of
-// the last is just being made.
-func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment, to int64, done func(producerstate.CompletedTxn) error) error {
+// snapshotBelow is newestSnapshot for a reader, who takes no lock: they come
+// and go.
+func (l *Log) snapshotBelow(head, offset int64) (*producerstate.Table, int64, error) {
+	entries, err := l.o.FS.ReadDir(l.o.Dir)
+	if err != nil {
+		return nil, -1, err
+	}
+	for _, e := range slices.Backward(entries) {
+		n, ok := segment.ParseName(e.Name())
+		if !ok || n.Kind != segment.KindSnapshot || n.Suffix != segment.SuffixNone || n.Offset > offset || n.Offset < head {
+			continue
+		}
+		b, err := vfs.ReadFile(l.o.FS, filepath.Join(l.o.Dir, e.Name()), snapshotMax)
+		if err != nil {
+			continue
+		}
+		if t, err := producerstate.LoadSnapshot(producerstate.Options{}, b, 0, 0); err == nil {
+			return t, n.Offset, nil
+		}
+	}
+	return producerstate.New(producerstate.Options{}), -1, nil
+}
+
+// replayForIndex replays the batches of [from, to) by the files of segments
+// alone, since the handle of the last is just being made.
+func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment, from, to int64, done func(producerstate.CompletedTxn) error) error {
 	now := l.o.Now().UnixMilli()
 	for _, s := range segments {
 		f, err := l.o.FS.Open(s.Path(segment.KindLog))
@@ -170,7 +205,7 @@ func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment
 		scan := segment.NewScanner(f, 0, s.Size(), false)
 		for scan.Next() && err == nil {
 			b := scan.Batch()
-			if b.BaseOffset() >= to || b.ProducerID() < 0 {
+			if b.LastOffset() < from || b.BaseOffset() >= to || b.ProducerID() < 0 {
 				continue
 			}
 			header := b.Header()
@@ -183,7 +218,7 @@ func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment
 			}
 		}
 		scan.Close()
-		if err = errors.Join(err, scan.Err(), f.Close()); err != nil {
+		if err = errors.Join(err, damaged(s, scan.Err()), f.Close()); err != nil {
 			return err
 		}
 	}

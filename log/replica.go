@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/oncelog/oncelog/batch"
 )
@@ -68,6 +69,9 @@ func (l *Log) checkReplica(raw []byte) (first, last batch.Header, err error) {
 	}
 	if len(raw) == 0 {
 		return first, last, fmt.Errorf("%w: no batch", batch.ErrShort)
+	}
+	if last.LastOffset()-first.BaseOffset > math.MaxInt32 {
+		return first, last, fmt.Errorf("%w: offsets %d to %d do not fit into one", ErrBatchTooLarge, first.BaseOffset, last.LastOffset())
 	}
 	return first, last, nil
 }

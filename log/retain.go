@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/oncelog/oncelog/internal/segment"
@@ -55,13 +56,15 @@ func (l *Log) Retain(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if all {
-		// Everything goes: the log goes on in a new segment.
+		// Everything goes: the log goes on in a new segment. What was appended
+		// meanwhile may be worth keeping.
 		if err := l.rollForRetention(); err != nil {
 			return 0, err
 		}
-		before++
-		start = l.logEnd.Load()
-		start = min(start, l.active.Base)
+		before = len(l.view.Load().segments)
+		if start, _, err = l.retained(); err != nil {
+			return 0, err
+		}
 	}
 	if err := l.advanceStart(ctx, max(start, l.logStart.Load())); err != nil {
 		return 0, err
@@ -70,11 +73,15 @@ func (l *Log) Retain(ctx context.Context) (int, error) {
 }
 
 func (l *Log) rollForRetention() error {
+	now := l.o.Now().UnixMilli()
 	l.appendMu.Lock()
-	err := l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli())
+	err := l.writable()
+	if err == nil && l.active.Size() > 0 {
+		err = l.rollLocked(l.logEnd.Load(), now, 0)
+	}
 	l.appendMu.Unlock()
 	if err != nil {
-		return err
+		return l.refused(err)
 	}
 	return l.sealAll()
 }
@@ -137,36 +144,69 @@ func (l *Log) older(s *segment.Segment, than int64) (bool, error) {
 }
 
 // advanceStart raises the log start, durably, and then removes the segments
-// that lie below it; never one above the recovery point, nor one after whose
-// end no producer snapshot is durable: with the log gone it is the only memory
-// of sequences. maintainMu is held.
+// that lie below it. maintainMu is held.
 func (l *Log) advanceStart(ctx context.Context, start int64) error {
-	v := l.view.Load()
-	n := 0
-	for n < len(v.segments)-1 && v.segments[n+1].Base <= start {
-		n++
-	}
-	if start == l.logStart.Load() && n == 0 {
+	if start == l.logStart.Load() && l.below(start) == 0 {
 		return nil
 	}
-	if _, err := l.checkpoint(ctx); err != nil {
+	if err := l.settle(ctx); err != nil {
 		return err
 	}
-	if n > 0 {
-		if err := l.ensureSnapshot(v.segments[n].Base); err != nil {
+	points := l.points()
+	points.LogStart = start
+	if err := l.record(ctx, points); err != nil {
+		return fmt.Errorf("record the log start %d: %w", start, err)
+	}
+	l.startAt(start)
+	l.epochs.truncateStart(start)
+	l.wake()
+	for {
+		n := l.below(start)
+		if n == 0 {
+			return nil
+		}
+		switch err := l.ensureSnapshot(n); {
+		case errors.Is(err, ErrNoSpace):
+			// Those go that need no new snapshot, and make room for it. Where
+			// there are none, they go another time.
+			if n = l.covered(n); n == 0 {
+				return nil
+			}
+		case err != nil:
+			return err
+		}
+		if err := l.removeSegments(n); err != nil {
 			return err
 		}
 	}
-	l.startAt(start)
-	if err := l.record(ctx); err != nil {
-		return fmt.Errorf("record the log start %d: %w", start, err)
+}
+
+// below is how many segments lie wholly below an offset; never the last one.
+func (l *Log) below(offset int64) (n int) {
+	v := l.view.Load()
+	for n < len(v.segments)-1 && v.segments[n+1].Base <= offset {
+		n++
 	}
-	l.epochs.truncateStart(start)
-	l.wake()
-	if n == 0 {
-		return nil
+	return n
+}
+
+// settle makes everything durable before some of it is removed. On a full disk
+// that is done without a checkpoint, and with the room that was set aside:
+// removing segments is the way out.
+func (l *Log) settle(ctx context.Context) error {
+	l.appendMu.Lock()
+	full := l.noSpace
+	l.appendMu.Unlock()
+	if full {
+		if err := l.releasePrepared(); err != nil {
+			return err
+		}
 	}
-	return l.removeSegments(n)
+	_, err := l.checkpoint(ctx)
+	if errors.Is(err, ErrNoSpace) {
+		return l.flush()
+	}
+	return err
 }
 
 // startAt moves the log start, and with it the last stable offset if that lies
@@ -178,12 +218,32 @@ func (l *Log) startAt(start int64) {
 	l.frontierMu.Unlock()
 }
 
-// ensureSnapshot makes sure that a snapshot at or above offset is durable.
-func (l *Log) ensureSnapshot(offset int64) error {
-	if k := len(l.snapshots); k > 0 && l.snapshots[k-1] >= offset {
+// ensureSnapshot makes sure that the first n segments may go: with them goes
+// the only other memory of sequences, so a producer snapshot made after their
+// end must be durable, and not above the high watermark, so that no truncation
+// takes it.
+func (l *Log) ensureSnapshot(n int) error {
+	if l.covered(n) == n {
 		return nil
 	}
+	if l.highWatermark.Load() < l.logEnd.Load() {
+		return l.snapshotAt(l.view.Load().segments[n].Base)
+	}
 	return l.snapshotNow()
+}
+
+// covered is how many of the first n segments may go with the snapshots that
+// there are.
+func (l *Log) covered(n int) int {
+	v, highWatermark := l.view.Load(), l.highWatermark.Load()
+	for ; n > 0; n-- {
+		for _, at := range l.snapshots {
+			if at >= v.segments[n].Base && at <= highWatermark {
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 // removeSegments takes the first n segments out of the list and deletes them.
@@ -199,11 +259,8 @@ func (l *Log) removeSegments(n int) error {
 		if err := s.Retire(); err != nil {
 			return err
 		}
-		if err := s.Remove(); err != nil {
-			return err
-		}
 	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+	if err := segment.Remove(l.env, gone...); err != nil {
 		return err
 	}
 	l.event(Event{Kind: EventSegmentsDeleted, From: gone[0].Base, To: l.view.Load().segments[0].Base, Bytes: bytes, Count: n})

@@ -12,19 +12,27 @@ import (
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
-// rollLocked makes a new active segment at base. Its predecessor is sealed
-// later, off the append lock; only the producer state's snapshot is begun
-// here, since it must be that of exactly this offset.
-func (l *Log) rollLocked(base, now int64) error {
-	if err := l.active.EndTimes(); err != nil {
+// rollLocked makes a new active segment at base, with room for what is to be
+// appended. Its predecessor is sealed later, off the append lock; only the
+// producer state's snapshot is begun here, since it must be that of exactly
+// this offset. A full disk changes nothing: ErrNoSpace. Any other failure
+// latches: a file of the new segment may be there, and appends that went on in
+// the old one would run into it.
+func (l *Log) rollLocked(base, now, room int64) error {
+	last := l.active
+	err := l.activateLocked(base, now, room)
+	if errors.Is(err, ErrNoSpace) {
+		l.dirUnsync.Store(true) // a file came and went
 		return err
 	}
-	if err := l.activateLocked(base, now); err != nil {
-		return err
+	if err == nil {
+		err = last.EndTimes()
 	}
-	v := l.view.Load().segments
-	old := sealing{segment: v[len(v)-2], end: base}
-	if !slices.ContainsFunc(l.sealing, func(s sealing) bool { return s.snapshot != nil }) {
+	if err != nil {
+		return l.latch("roll", err)
+	}
+	old := sealing{segment: last, end: base}
+	if !l.snapshotting && !slices.ContainsFunc(l.sealing, func(s sealing) bool { return s.snapshot != nil }) {
 		old.snapshot = l.table.BeginSnapshot()
 	}
 	l.sealing = append(l.sealing, old)
@@ -36,9 +44,9 @@ func (l *Log) rollLocked(base, now int64) error {
 }
 
 // activateLocked makes the segment at base and puts it at the end of the list.
-func (l *Log) activateLocked(base, now int64) error {
+func (l *Log) activateLocked(base, now, room int64) error {
 	c := l.config.Load()
-	s, err := segment.Create(l.env, base, c.SegmentBytes, c.IndexIntervalBytes, l.prepared)
+	s, err := segment.Create(l.env, base, c.SegmentBytes, c.IndexIntervalBytes, l.prepared, room)
 	l.prepared = false
 	if err != nil {
 		return err
@@ -60,12 +68,15 @@ func (l *Log) Roll() error {
 		return err
 	}
 	l.appendMu.Lock()
-	var err error
-	if l.active.Size() > 0 {
-		err = l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli())
+	err := l.writable()
+	if err == nil && l.active.Size() > 0 {
+		err = l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli(), 0)
 	}
 	l.appendMu.Unlock()
-	return err
+	if err != nil {
+		return l.refused(err)
+	}
+	return nil
 }
 
 // maintain does what rolling left to do: seal, write the snapshot, prepare the
@@ -105,7 +116,35 @@ func (l *Log) prepare() error {
 	return err
 }
 
-// sealAll seals the rolled segments, oldest first, with maintainMu held.
+// releasePrepared gives the room of the prepared segment back, for what makes
+// more room. maintainMu is held.
+func (l *Log) releasePrepared() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if !l.prepared {
+		return nil
+	}
+	l.prepared = false
+	return segment.Unprepare(l.env)
+}
+
+// lockSealed seals all rolled segments and takes appendMu at a moment when
+// there is none. maintainMu is held.
+func (l *Log) lockSealed() error {
+	for {
+		if err := l.sealAll(); err != nil {
+			return err
+		}
+		l.appendMu.Lock()
+		if len(l.sealing) == 0 {
+			return nil
+		}
+		l.appendMu.Unlock()
+	}
+}
+
+// sealAll seals the rolled segments, oldest first, with maintainMu held. On a
+// full disk it gives ErrNoSpace and can be called again.
 func (l *Log) sealAll() error {
 	for {
 		l.appendMu.Lock()
@@ -142,20 +181,30 @@ func (l *Log) seal(s sealing) error {
 		// recovery would believe an older index file of it.
 		err = l.o.FS.SyncDir(l.o.Dir)
 	}
+	if errors.Is(err, ErrNoSpace) && l.latched() == nil {
+		return l.refused(err)
+	}
 	if err == nil && s.snapshot != nil {
-		err = l.writeSnapshot(s.snapshot, s.end)
+		// Without room the log does without this one, as it does when rolls
+		// follow each other quickly.
+		if err = l.writeSnapshot(s.snapshot, s.end); errors.Is(err, ErrNoSpace) {
+			err = nil
+		}
 	}
 	if err != nil && l.latched() == nil {
-		err = l.latchAndTell("seal a segment of", err)
+		err = l.latch("seal a segment of", err)
 	}
-	return err
+	if err != nil {
+		return l.refused(err)
+	}
+	return nil
 }
 
 // snapshotPiece is how many producers are copied under the append lock at once.
 const snapshotPiece = 512
 
-// snapshotsKept is how many snapshots of our own making stay: the newest, and
-// the one before in case the newest is damaged.
+// snapshotsKept is how many snapshots stay at least: the newest, and the one
+// before in case the newest is damaged.
 const snapshotsKept = 2
 
 // writeSnapshot writes a snapshot under way, which shows the producer state at
@@ -173,20 +222,38 @@ func (l *Log) writeSnapshot(s *producerstate.Snapshot, offset int64) error {
 }
 
 func (l *Log) storeSnapshot(file []byte, offset int64) error {
-	if err := vfs.Replace(l.o.FS, l.snapshotPath(offset), file); err != nil {
-		return err
+	path := l.snapshotPath(offset)
+	if err := vfs.Replace(l.o.FS, path, file); err != nil {
+		// What a full disk has of it takes room; a leftover does no harm.
+		_ = l.o.FS.Remove(path + ".tmp")
+		return segment.NoSpace(err)
 	}
 	i, found := slices.BinarySearch(l.snapshots, offset)
 	if !found {
 		l.snapshots = slices.Insert(l.snapshots, i, offset)
 	}
-	for len(l.snapshots) > snapshotsKept {
+	for n := l.spareSnapshots(); n > 0; n-- {
 		if err := l.removeSnapshot(l.snapshots[0]); err != nil {
 			return err
 		}
 		l.snapshots = slices.Delete(l.snapshots, 0, 1)
 	}
 	return nil
+}
+
+// spareSnapshots is how many of the oldest snapshots are not needed: all but
+// the newest two, and the newest from which recovery (it starts at the recovery
+// point) or a truncation (it ends at or above the high watermark) would go on.
+func (l *Log) spareSnapshots() int {
+	n := max(len(l.snapshots)-snapshotsKept, 0)
+	needed := min(l.recoveryPoint, l.highWatermark.Load())
+	if n == 0 || l.snapshots[0] > needed {
+		return n // none is
+	}
+	for l.snapshots[n] > needed {
+		n--
+	}
+	return n
 }
 
 func (l *Log) snapshotPath(offset int64) string {
@@ -203,21 +270,37 @@ func (l *Log) removeSnapshot(offset int64) error {
 
 // snapshotNow writes a snapshot at the log end, with maintainMu held.
 func (l *Log) snapshotNow() error {
-	if err := l.sealAll(); err != nil {
+	if err := l.lockSealed(); err != nil {
 		return err
 	}
-	l.appendMu.Lock()
 	end := l.logEnd.Load()
 	s := l.table.BeginSnapshot()
+	l.snapshotting = true // a roll meanwhile makes none
 	l.appendMu.Unlock()
-	if err := l.flush(); err != nil {
-		l.appendMu.Lock()
-		s.Discard()
-		l.appendMu.Unlock()
-		return err
+	err := l.flush()
+	if err == nil {
+		err = l.writeSnapshot(s, end)
 	}
-	if err := l.writeSnapshot(s, end); err != nil {
+	l.appendMu.Lock()
+	s.Discard()
+	l.snapshotting = false
+	l.appendMu.Unlock()
+	if err != nil {
 		return fmt.Errorf("snapshot of producers at offset %d: %w", end, err)
 	}
 	return nil
+}
+
+// snapshotAt writes a snapshot at an offset below the log end, from an older
+// one and the log. maintainMu is held, and all below offset is on the device.
+func (l *Log) snapshotAt(offset int64) error {
+	p := &loadPlan{listing: segment.SnapshotsOnly(l.o.Dir, l.snapshots)}
+	table, at, err := l.newestSnapshot(p, l.view.Load().segments[0].Base, offset)
+	if err != nil {
+		return err
+	}
+	if err := l.replay(table, at, offset, ignoreCompleted); err != nil {
+		return err
+	}
+	return l.storeSnapshot(table.AppendSnapshot(nil), offset)
 }

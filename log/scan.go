@@ -123,7 +123,7 @@ const (
 // lies at or after offset next: its base offset and position, -1 if none.
 func findBatch(f vfs.File, pos, size, next int64) (baseOffset, at int64, err error) {
 	size = min(size, pos+findBytesMax)
-	window := make([]byte, 1<<20)
+	window := make([]byte, max(min(1<<20, size-pos), 0))
 	tries := 0
 	for pos+batch.HeaderSize <= size {
 		w := window[:min(int64(len(window)), size-pos)]

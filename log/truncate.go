@@ -3,8 +3,8 @@ package log
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
 )
 
@@ -19,13 +19,29 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 		return err
 	}
 	l.maintainMu.Lock()
-	defer l.maintainMu.Unlock()
-	if err := l.sealAll(); err != nil {
-		return err
+	err := l.truncate(ctx, offset)
+	l.maintainMu.Unlock()
+	if err != nil {
+		return l.refused(err)
 	}
-	l.flushMu.Lock()
+	return nil
+}
+
+// truncate is Truncate with maintainMu held.
+func (l *Log) truncate(ctx context.Context, offset int64) error {
+	for {
+		if err := l.sealAll(); err != nil {
+			return err
+		}
+		l.flushMu.Lock()
+		l.appendMu.Lock()
+		if len(l.sealing) == 0 {
+			break
+		}
+		l.appendMu.Unlock()
+		l.flushMu.Unlock()
+	}
 	defer l.flushMu.Unlock()
-	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if err := l.writable(); err != nil {
 		return err
@@ -61,7 +77,7 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 	if offset == s.Base {
 		return 0, nil
 	}
-	scan := segment.NewScanner(h.File, h.Offsets.Lookup(offset-1).Pos, s.Size(), false)
+	scan := segment.NewScanner(h.File, s.Seek(h, offset-1), s.Size(), false)
 	defer scan.Close()
 	for scan.Next() {
 		if b := scan.Batch(); b.BaseOffset() == offset {
@@ -71,7 +87,7 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 		}
 	}
 	if scan.Err() != nil {
-		return 0, scan.Err()
+		return 0, damaged(s, scan.Err())
 	}
 	return 0, fmt.Errorf("%w: %d", ErrNotBatchBoundary, offset)
 }
@@ -85,7 +101,7 @@ func (l *Log) truncateLocked(ctx context.Context, v *view, i int, offset, pos in
 	l.completed.truncate(offset)
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)
-	if err := l.record(ctx); err != nil {
+	if err := l.record(ctx, l.points()); err != nil {
 		return err
 	}
 	kept := l.snapshots[:0]
@@ -97,15 +113,17 @@ func (l *Log) truncateLocked(ctx context.Context, v *view, i int, offset, pos in
 		}
 	}
 	l.snapshots = kept
-	for j := len(v.segments) - 1; j > i; j-- {
-		if err := v.segments[j].Retire(); err != nil {
-			return err
-		}
-		if err := v.segments[j].Remove(); err != nil {
+	cut := slices.Clone(v.segments[i+1:])
+	slices.Reverse(cut) // the last goes first: no hole, ever
+	for _, s := range cut {
+		if err := s.Retire(); err != nil {
 			return err
 		}
 	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+	if err := segment.Remove(l.env, cut...); err != nil {
+		return err
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil { // snapshots
 		return err
 	}
 	c := l.config.Load()
@@ -126,11 +144,11 @@ func (l *Log) truncateLocked(ctx context.Context, v *view, i int, offset, pos in
 // rebuildProducers makes the producer state of the cut log anew.
 func (l *Log) rebuildProducers(end int64) error {
 	p := &loadPlan{listing: segment.SnapshotsOnly(l.o.Dir, l.snapshots)}
-	table, at := l.newestSnapshot(p, end)
-	if table == nil {
-		table, at = producerstate.New(l.tableOptions()), 0
+	table, at, err := l.newestSnapshot(p, l.view.Load().segments[0].Base, end)
+	if err != nil {
+		return err
 	}
-	if err := l.replay(table, at, end, func(producerstate.CompletedTxn) error { return nil }); err != nil {
+	if err := l.replay(table, at, end, ignoreCompleted); err != nil {
 		return err
 	}
 	l.table = table

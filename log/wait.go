@@ -181,7 +181,7 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 			// wait: one of them goes next.
 			l.lead()
 			if err != nil {
-				return err
+				return l.refused(err)
 			}
 			continue
 		}

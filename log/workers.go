@@ -1,6 +1,8 @@
 package log
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,6 +38,32 @@ func NewWorkers(n int) *Workers {
 		w.group.Go(w.taskLoop)
 	}
 	return w
+}
+
+// ManualWorkers are workers without goroutines: what is due waits for Run. It
+// is for simulations, which must be the same every time.
+func ManualWorkers() *Workers {
+	return &Workers{
+		stop: make(chan struct{}), tasks: map[*Log]bool{},
+		dueCh: make(chan struct{}, 1), nowCh: make(chan struct{}, 1), taskCh: make(chan struct{}, 1),
+	}
+}
+
+// Run does what is due now of manual workers, in a fixed order.
+func (w *Workers) Run() {
+	w.mu.Lock()
+	due := w.due
+	w.due = nil
+	tasks := slices.SortedFunc(maps.Keys(w.tasks), func(a, b *Log) int { return a.o.Partition.Compare(b.o.Partition) })
+	clear(w.tasks)
+	w.mu.Unlock()
+	for _, l := range due {
+		l.queued.Store(false)
+		_ = l.flush() // a failure latched the log and was told
+	}
+	for _, l := range tasks {
+		_ = l.maintain()
+	}
 }
 
 // Close ends the goroutines and waits for them. Logs must be closed after it

@@ -204,6 +204,13 @@ func (c *Catalog) markClean() error {
 // sideBySide calls do for 0 to n-1, at most limit at a time, and joins the
 // errors.
 func sideBySide(n, limit int, do func(i int) error) error {
+	if limit == 1 { // on this goroutine, so that a simulation is the same every time
+		var errs error
+		for i := range n {
+			errs = errors.Join(errs, do(i))
+		}
+		return errs
+	}
 	var group sync.WaitGroup
 	var next atomic.Int64
 	var mu sync.Mutex

@@ -64,7 +64,6 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 // finishDeletions carries out what the manifest notes, of one topic or ("") of
 // all. Every step may be killed and is done again.
 func (c *Catalog) finishDeletions(name string) error {
-	var errs error
 	for _, d := range c.manifest.deletions {
 		if name != "" && d.name != name {
 			continue
@@ -78,7 +77,7 @@ func (c *Catalog) finishDeletions(name string) error {
 			c.event(Event{Kind: EventDeletionPending, File: d.name, Err: err})
 		}
 	}
-	return errs
+	return nil
 }
 
 func (c *Catalog) finishDeletion(d manifestDeletion) error {

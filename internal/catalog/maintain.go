@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oncelog/oncelog/internal/topic"
@@ -118,6 +119,17 @@ func (c *Catalog) serving() []*partition {
 		}
 	}
 	return list
+}
+
+// Work does what is due in the background, of a manual catalog: flushes that
+// nobody waits for, sealing, preparing.
+func (c *Catalog) Work() { c.workers.Run() }
+
+// Checkpoint checkpoints all partitions that serve and records their points.
+func (c *Catalog) Checkpoint(ctx context.Context) error {
+	list := c.serving()
+	slices.SortFunc(list, func(a, b *partition) int { return a.Compare(b.Partition) })
+	return c.checkpointAll(ctx, list)
 }
 
 // checkpointSome checkpoints logs, records all their points with one rewrite

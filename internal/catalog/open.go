@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ import (
 //
 // Errors: vfs.ErrLocked, *ManifestError, ErrNewerFormat, those of the file
 // system. Up to the point where recovery begins, a failed Open leaves the
-// directory byte for byte as it was.
+// directory byte for byte as it was, but for a dead process's id in .lock.
 func Open(o Options) (*Catalog, error) {
 	o = o.withDefaults()
 	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1}
@@ -44,7 +45,11 @@ func (c *Catalog) open() error {
 		if c.lock, err = lockDir(c.fs, c.dir); err != nil {
 			return errors.Join(err, c.unmake(made))
 		}
-		c.workers = log.NewWorkers(workers)
+		if c.o.Manual {
+			c.workers = log.ManualWorkers()
+		} else {
+			c.workers = log.NewWorkers(workers)
+		}
 	}
 	survey, err := c.read()
 	if err != nil {
@@ -58,11 +63,13 @@ func (c *Catalog) open() error {
 		c.tellRefused()
 		return nil
 	}
-	if err := c.begin(survey, made); err != nil {
+	if err := c.begin(survey); err != nil {
 		return errors.Join(err, c.abandonAll(), c.lock.release())
 	}
 	c.tellRefused()
-	c.loop.Go(c.maintain) // ends when background does
+	if !c.o.Manual {
+		c.loop.Go(c.maintain) // ends when background does
+	}
 	return nil
 }
 
@@ -87,6 +94,9 @@ func (c *Catalog) findDir() (made bool, err error) {
 			return false, fmt.Errorf("%w: make its parent directory first", err)
 		}
 		return false, err
+	}
+	if err := c.fs.SyncDir(filepath.Dir(filepath.Clean(c.dir))); err != nil {
+		return false, errors.Join(err, c.unmake(true))
 	}
 	return true, nil
 }
@@ -240,10 +250,12 @@ func (c *Catalog) load(m member) (*partition, error) {
 }
 
 // movedOn tells whether an error may come from another process that writes:
-// files vanish when segments are deleted; the recovery point read before may
-// be older than a truncation. The points are read again.
+// files vanish when segments are deleted, and shrink when they are sealed; the
+// recovery point read before may be older than a truncation. The points are
+// read again.
 func (c *Catalog) movedOn(tp topic.Partition, err error) bool {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, log.ErrCorrupt) {
+	moved := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if !moved && !errors.Is(err, log.ErrCorrupt) {
 		return false
 	}
 	now, e := readBook(c.fs, c.dir, func(string, error) {})
@@ -252,7 +264,7 @@ func (c *Catalog) movedOn(tp topic.Partition, err error) bool {
 	}
 	old := c.book.get(tp)
 	c.book.set(tp, now.points[tp])
-	return errors.Is(err, fs.ErrNotExist) || now.points[tp] != old
+	return moved || now.points[tp] != old
 }
 
 // logOptions are those of one log.
@@ -269,12 +281,7 @@ func (c *Catalog) logOptions(m member, points log.Points, clean bool) log.Option
 }
 
 // begin makes the directory ours: from here on it changes.
-func (c *Catalog) begin(s *survey, made bool) error {
-	if made {
-		if err := c.fs.SyncDir(filepath.Dir(filepath.Clean(c.dir))); err != nil {
-			return err
-		}
-	}
+func (c *Catalog) begin(s *survey) error {
 	if c.clean {
 		if err := c.fs.Remove(filepath.Join(c.dir, checkpoint.CleanShutdownFile)); err != nil {
 			return err

@@ -34,7 +34,10 @@ type Options struct {
 	CheckpointBytes    int64         // of a partition, that make a checkpoint due before; 0: 64 MiB
 	RetentionInterval  time.Duration // 0: 5 min
 	ExpiryInterval     time.Duration // of producers; 0: 10 min
-	Events             func(Event)   // called without locks held; may be nil
+	// Manual says that nothing happens by itself or side by side: Work and
+	// Checkpoint do what is due. It is for simulations.
+	Manual bool
+	Events func(Event) // may be nil; must not change the catalog: changeMu may be held
 }
 
 func (o Options) withDefaults() Options {
@@ -46,6 +49,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log.Logger == nil {
 		o.Log.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Manual {
+		o.Parallelism = 1
 	}
 	if o.Parallelism == 0 {
 		o.Parallelism = max(2*runtime.GOMAXPROCS(0), 4)

@@ -37,15 +37,16 @@ const (
 	MarkerReserve = 4 << 10
 )
 
-// Create makes the file of a new active segment at base, empty. prepared says
-// that PreparedName is there for it. The caller syncs the directory before
-// anything in the segment counts as durable.
-func Create(env *Environment, base int64, limit int64, interval int, prepared bool) (*Segment, error) {
+// Create makes the file of a new active segment at base, empty, with room for
+// the given number of bytes. prepared says that PreparedName is there for it,
+// which is all the room there is then. The caller syncs the directory before
+// anything in the segment counts as durable. ErrNoSpace leaves no file.
+func Create(env *Environment, base, limit int64, interval int, prepared bool, room int64) (*Segment, error) {
 	s := &Segment{Base: base, env: env}
 	path := s.Path(KindLog)
 	if prepared {
 		if err := env.FS.Rename(filepath.Join(env.Dir, PreparedName), path); err != nil {
-			return nil, fmt.Errorf("create segment %d: %w", base, err)
+			return nil, fmt.Errorf("create segment %d: %w", base, NoSpace(err))
 		}
 	}
 	flags := os.O_RDWR | os.O_CREATE
@@ -53,8 +54,11 @@ func Create(env *Environment, base int64, limit int64, interval int, prepared bo
 		flags |= os.O_TRUNC
 	}
 	f, err := env.FS.OpenFile(path, flags, 0o644)
+	if err != nil && prepared {
+		return nil, fmt.Errorf("create segment %d: %w", base, err) // the file is there
+	}
 	if err != nil {
-		return nil, fmt.Errorf("create segment %d: %w", base, err)
+		return nil, fmt.Errorf("create segment %d: %w", base, NoSpace(err))
 	}
 	x := NewIndexer(base, index.NewOffset(base), index.NewTime(base), int64(interval))
 	a := &active{file: f, indexer: x, txns: index.NewTxn(base), limit: limit}
@@ -64,6 +68,16 @@ func Create(env *Environment, base int64, limit int64, interval int, prepared bo
 		}
 	}
 	s.activate(a)
+	if prepared || room == 0 {
+		return s, nil
+	}
+	if err := s.Extend(room); err != nil {
+		closed, removed := s.Retire(), env.FS.Remove(path)
+		if closed != nil || removed != nil {
+			return nil, fmt.Errorf("create segment %d: %v, then %w", base, err, errors.Join(closed, removed))
+		}
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -76,7 +90,7 @@ func Prepare(env *Environment, size int64) error {
 	path := filepath.Join(env.Dir, PreparedName)
 	f, err := env.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return err
+		return NoSpace(err)
 	}
 	if err := allocate(f, size); err != nil {
 		return errors.Join(err, f.Close(), env.FS.Remove(path))
@@ -134,15 +148,23 @@ func (s *Segment) Extend(n int64) error {
 	if want <= a.allocated {
 		return nil
 	}
-	if err := allocate(a.file, want); err != nil {
-		return err
+	err := allocate(a.file, want)
+	if errors.Is(err, ErrNoSpace) && size+n < want {
+		want = size + n // the last of the room is used too
+		err = allocate(a.file, want)
 	}
-	a.allocated = want
-	return nil
+	if err == nil {
+		a.allocated = max(a.allocated, want)
+	}
+	return err
 }
 
 func allocate(f vfs.File, size int64) error {
-	err := f.Allocate(size)
+	return NoSpace(f.Allocate(size))
+}
+
+// NoSpace makes what a full disk says an ErrNoSpace.
+func NoSpace(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}

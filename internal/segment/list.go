@@ -28,14 +28,17 @@ type Listing struct {
 	Segments  []SegmentFiles // ascending
 	Snapshots []int64        // ascending offsets of live snapshots
 
-	dir     string
-	removed []string    // names to remove first
-	renamed [][2]string // then names to rename, in order
-	paths   map[Name]string
+	dir        string
+	unfinished []string    // swaps to remove first, while a .cleaned still says that they are to go
+	removed    []string    // names to remove then
+	renamed    [][2]string // names to rename last, in order
+	paths      map[Name]string
+	// directories has the names of index files that are directories.
+	directories map[Name]bool
 }
 
 // Pending tells whether Apply has anything to do.
-func (l *Listing) Pending() bool { return len(l.removed)+len(l.renamed) > 0 }
+func (l *Listing) Pending() bool { return len(l.unfinished)+len(l.removed)+len(l.renamed) > 0 }
 
 // SnapshotPath is where the live snapshot of an offset lies now.
 func (l *Listing) SnapshotPath(offset int64) string {
@@ -48,18 +51,26 @@ func (l *Listing) SnapshotPath(offset int64) string {
 // prepared segment. A .swap at or above the lowest .cleaned belongs to an
 // unfinished group and is to be removed. What the other swapped segments
 // cover is to be removed, then they are renamed into place. Index files
-// without a .log are to be removed.
+// without a .log are to be removed, and so is a directory in the place of an
+// index or snapshot; one in the place of a .log is an error.
 func List(fsys vfs.FS, dir string) (*Listing, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{dir: dir, paths: map[Name]string{}}
+	l := &Listing{dir: dir, paths: map[Name]string{}, directories: map[Name]bool{}}
 	swaps := map[Name]string{}
 	cleanedMin := int64(math.MaxInt64)
 	for _, e := range entries {
 		name, ok := ParseName(e.Name())
 		if e.Name() == PreparedName {
+			l.removed = append(l.removed, e.Name())
+		}
+		if ok && e.IsDir() && name.Suffix == SuffixNone {
+			if name.Kind == KindLog {
+				return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir, e.Name()), Err: errIsDirectory}
+			}
+			l.directories[name] = true
 			l.removed = append(l.removed, e.Name())
 		}
 		if !ok || e.IsDir() {
@@ -88,7 +99,7 @@ func (l *Listing) applySwaps(fsys vfs.FS, swaps map[Name]string, cleanedMin int6
 	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
 	for name, file := range swaps {
 		if name.Offset >= cleanedMin {
-			l.removed = append(l.removed, file)
+			l.unfinished = append(l.unfinished, file)
 			delete(swaps, name)
 			continue
 		}
@@ -121,6 +132,7 @@ func (l *Listing) applySwaps(fsys vfs.FS, swaps map[Name]string, cleanedMin int6
 		l.renamed = append(l.renamed, [2]string{swaps[name], name.String()})
 		l.paths[name] = filepath.Join(l.dir, swaps[name])
 	}
+	slices.Sort(l.unfinished)
 	slices.Sort(l.removed)
 	return nil
 }
@@ -160,12 +172,14 @@ func (l *Listing) collect(fsys vfs.FS) error {
 			if err != nil {
 				return err
 			}
-			if info.IsDir() {
-				return &fs.PathError{Op: "open", Path: path, Err: errIsDirectory}
-			}
 			files := SegmentFiles{Base: name.Offset, Size: info.Size()}
 			for k := KindLog; k < KindSnapshot; k++ {
 				files.Paths[k] = l.paths[Name{Offset: name.Offset, Kind: k}]
+			}
+			if l.directories[Name{Offset: name.Offset, Kind: KindTxnIndex}] {
+				// Without an offset index the segment is walked, and all three are
+				// made anew: no file would mean that nothing was aborted.
+				files.Paths[KindOffsetIndex] = ""
 			}
 			l.Segments = append(l.Segments, files)
 		default:
@@ -181,24 +195,28 @@ func (l *Listing) collect(fsys vfs.FS) error {
 
 var errIsDirectory = errors.New("is a directory where a segment file should be")
 
-// Apply does what is pending and makes it durable: removals, a sync, renames,
-// a sync. It may be killed anywhere and repeated with a new Listing: what a
-// swap replaces is gone for good before the first name moves, so that no old
-// segment comes back beside its replacement.
+// Apply does what is pending and makes it durable: removals, then renames,
+// with a sync behind each step. It may be killed anywhere and repeated with a
+// new Listing. An unfinished swap goes before the .cleaned file that shows it
+// to be one. What a swap replaces is gone for good before the first name
+// moves, so that no old segment comes back beside its replacement. And each
+// name is in place before the next moves, a .log before its indexes and before
+// later segments: one that got ahead of a .log would be taken for what that
+// one replaces.
 func (l *Listing) Apply(fsys vfs.FS) error {
 	if !l.Pending() {
 		return nil
 	}
-	for _, name := range l.removed {
-		if err := fsys.Remove(filepath.Join(l.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, names := range [][]string{l.unfinished, l.removed} {
+		if err := l.remove(fsys, names); err != nil {
 			return err
 		}
 	}
-	if err := fsys.SyncDir(l.dir); err != nil {
-		return err
-	}
 	for _, pair := range l.renamed {
 		if err := fsys.Rename(filepath.Join(l.dir, pair[0]), filepath.Join(l.dir, pair[1])); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(l.dir); err != nil {
 			return err
 		}
 	}
@@ -209,7 +227,19 @@ func (l *Listing) Apply(fsys vfs.FS) error {
 			}
 		}
 	}
-	l.removed, l.renamed = nil, nil
+	l.unfinished, l.removed, l.renamed = nil, nil, nil
+	return nil
+}
+
+func (l *Listing) remove(fsys vfs.FS, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if err := fsys.Remove(filepath.Join(l.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return fsys.SyncDir(l.dir)
 }
 

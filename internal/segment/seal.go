@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
@@ -61,7 +62,7 @@ func (s *Segment) Trim() error {
 
 // Seal writes the indexes and turns the segment into a sealed one, whose
 // indexes are mapped at the next use. EndTimes and Trim come before. One call
-// at a time; readers go on meanwhile.
+// at a time; readers go on meanwhile. After ErrNoSpace it can be called again.
 func (s *Segment) Seal() error {
 	x := s.active.indexer
 	if err := s.WriteIndexes(x.Offsets, x.TimeIndex, s.active.txns); err != nil {
@@ -71,12 +72,7 @@ func (s *Segment) Seal() error {
 	times := x.Times
 	s.times = &times
 	s.timesMu.Unlock()
-	if s.active.txns.Len() > 0 {
-		path := s.Path(KindTxnIndex)
-		s.pathsMu.Lock()
-		s.paths[KindTxnIndex] = path
-		s.pathsMu.Unlock()
-	}
+	s.written(s.active.txns)
 	s.mu.Lock()
 	s.active = nil
 	h := s.handle.Swap(nil)
@@ -87,9 +83,22 @@ func (s *Segment) Seal() error {
 	return h.Release()
 }
 
+// written notes which index files there are now.
+func (s *Segment) written(txns *index.Txn) {
+	s.pathsMu.Lock()
+	defer s.pathsMu.Unlock()
+	for k := KindOffsetIndex; k < KindSnapshot; k++ {
+		s.paths[k] = filepath.Join(s.env.Dir, FileName(s.Base, k))
+	}
+	if txns.Len() == 0 {
+		s.paths[KindTxnIndex] = ""
+	}
+}
+
 // FlushIndexes writes what the index files of the active segment lack, below
 // the given end: only what the log has made durable may be in them. Entries
-// are appended; the caller syncs. Writer only.
+// are appended and synced. ErrNoSpace leaves the rest for another call. Writer
+// only.
 func (s *Segment) FlushIndexes() error {
 	a := s.active
 	for i, x := range []struct {
@@ -123,13 +132,13 @@ func (s *Segment) flushIndex(i int, k Kind, n int, appendTo func(dst []byte, fro
 		return nil
 	}
 	if err != nil {
-		return err
+		return NoSpace(err)
 	}
 	err = writeEntries(f, appendTo(nil, a.written[i])[:(n-a.written[i])*entrySize], int64(a.written[i]*entrySize))
 	if err = errors.Join(err, f.Close()); err == nil {
 		a.written[i] = n
 	}
-	return err
+	return NoSpace(err)
 }
 
 // writeEntries puts entries at pos, ends the file behind them and syncs it.
@@ -139,10 +148,24 @@ func writeEntries(f vfs.File, entries []byte, pos int64) error {
 			return err
 		}
 	}
-	if err := f.Truncate(pos + int64(len(entries))); err != nil {
+	end := pos + int64(len(entries))
+	if pos == 0 { // the first time since the log was opened
+		if err := RewriteLength(f, end); err != nil {
+			return err
+		}
+	} else if err := f.Truncate(end); err != nil {
 		return err
 	}
 	return f.Sync()
+}
+
+// RewriteLength sets the length of a file so that the next sync stores it, also
+// if it is that length already: after a failed sync the system may think it did.
+func RewriteLength(f vfs.File, size int64) error {
+	if err := f.Truncate(size + 1); err != nil {
+		return err
+	}
+	return f.Truncate(size)
 }
 
 // Truncated turns the segment into one that ends at byte size, which is the
@@ -157,14 +180,18 @@ func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, 
 	defer h.Release()
 	x := NewIndexer(s.Base, h.Offsets.Truncated(offset), h.Times.Truncated(offset), int64(interval))
 	txns := h.Txns.Truncated(offset)
-	if err := x.recount(h.File, size); err != nil {
+	from := int64(0)
+	if last, ok := x.TimeIndex.Last(); ok {
+		from = s.Seek(h, last.Offset)
+	}
+	if err := x.recount(h.File, from, size); err != nil {
 		return nil, err
 	}
-	n, err := Continue(s.env, SegmentFiles{Base: s.Base, Size: s.Size()}, x, txns, s.Size(), limit, true)
+	n, err := Continue(s.env, SegmentFiles{Base: s.Base, Size: size}, x, txns, size, limit, true)
 	if err != nil {
 		return nil, err
 	}
-	n.size.Store(size)
+	s.size.Store(size)            // before the cut: who reads past it looks here
 	n.active.allocated = size + 1 // so that Trim cuts
 	if err := n.Trim(); err != nil {
 		return nil, errors.Join(err, n.Retire())
@@ -175,13 +202,9 @@ func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, 
 	return n, s.Retire()
 }
 
-// recount finds the greatest timestamp among the batches behind the last time
-// index entry, and that of the first batch.
-func (x *Indexer) recount(r vfs.File, size int64) error {
-	from := int64(0)
-	if last, ok := x.TimeIndex.Last(); ok {
-		from = x.Offsets.Lookup(last.Offset).Pos
-	}
+// recount finds the greatest timestamp among the batches from a position on,
+// where the last time index entry leads, and that of the first batch.
+func (x *Indexer) recount(r vfs.File, from, size int64) error {
 	s := NewScanner(r, from, size, false)
 	defer s.Close()
 	for s.Next() {

@@ -22,6 +22,9 @@ type Environment struct {
 	FS    vfs.FS
 	Dir   string
 	Files *Files // limits how many sealed segments are open; nil: no limit
+	// IndexIntervalBytes is how far apart the entries of an index are that is
+	// made anew; 0: 4096.
+	IndexIntervalBytes int
 	// Txns makes the aborted-transaction index of a sealed segment anew from
 	// the log, when the file beside it cannot be used. The bytes alone do not
 	// tell where a transaction began that an earlier segment holds.
@@ -41,6 +44,7 @@ type Segment struct {
 	synced atomic.Int64 // bytes known to be on the device
 	handle atomic.Pointer[Handle]
 	used   atomic.Bool // acquired since Files last looked
+	wrong  atomic.Bool // an index file of the sealed segment was found unusable
 
 	mu      sync.Mutex // opening and closing the handle
 	retired bool
@@ -145,33 +149,37 @@ func (s *Segment) Acquire() (*Handle, error) {
 
 // open makes the handle of a sealed segment.
 func (s *Segment) open() error {
-	opened, err := s.openOnce()
+	opened, anew, err := s.openOnce()
+	s.tell(anew)
 	if opened && s.env.Files != nil {
 		s.env.Files.opened(s)
 	}
 	return err
 }
 
-func (s *Segment) openOnce() (opened bool, err error) {
+func (s *Segment) openOnce() (opened bool, anew []unusable, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retired {
-		return false, ErrGone
+		return false, nil, ErrGone
 	}
 	if s.handle.Load() != nil {
-		return false, nil
+		return false, nil, nil
 	}
 	f, err := s.env.FS.Open(s.Path(KindLog))
 	if err != nil {
-		return false, fmt.Errorf("open segment %d: %w", s.Base, err)
+		return false, nil, fmt.Errorf("open segment %d: %w", s.Base, err)
 	}
 	h := &Handle{File: f}
 	h.refs.Store(1)
-	if err := s.mapIndexes(h); err != nil {
-		return false, errors.Join(fmt.Errorf("open segment %d: %w", s.Base, err), h.Release())
+	if anew, err = s.mapIndexes(h); err != nil {
+		return false, anew, errors.Join(fmt.Errorf("open segment %d: %w", s.Base, err), h.Release())
 	}
 	s.handle.Store(h)
-	return true, nil
+	if len(anew) > 0 {
+		s.wrong.Store(true)
+	}
+	return true, anew, nil
 }
 
 // drop closes the handle of a sealed segment once nobody uses it; the next
@@ -195,7 +203,7 @@ func (s *Segment) AbortedMin() (int64, error) {
 	if known := s.abortedMin.Load(); known != nil {
 		return *known, nil
 	}
-	sealed, none := !s.Unsealed(), !s.hasTxnIndex()
+	sealed, none := !s.Unsealed(), !s.has(KindTxnIndex) && s.has(KindOffsetIndex)
 	if sealed && none {
 		s.abortedMin.Store(&noAborted)
 		return noAborted, nil
@@ -215,10 +223,12 @@ func (s *Segment) AbortedMin() (int64, error) {
 
 var noAborted int64 = math.MaxInt64
 
-func (s *Segment) hasTxnIndex() bool {
+// has tells whether the segment had a file of a kind when it was listed, or got
+// it since.
+func (s *Segment) has(k Kind) bool {
 	s.pathsMu.Lock()
 	defer s.pathsMu.Unlock()
-	return s.paths[KindTxnIndex] != ""
+	return s.paths[k] != ""
 }
 
 // Retire ends the segment's life: no new handles, the files are closed when
@@ -237,22 +247,38 @@ func (s *Segment) Retire() error {
 	return nil
 }
 
-// Remove removes the files of a retired segment: renamed to .deleted first, so
-// that a later segment of the same name is never hit, then unlinked. The
-// caller syncs the directory.
-func (s *Segment) Remove() error {
-	var errs error
-	for k := KindLog; k < KindSnapshot; k++ {
-		from := s.Path(k)
-		to := filepath.Join(s.env.Dir, Name{Offset: s.Base, Kind: k, Suffix: SuffixDeleted}.String())
-		err := s.env.FS.Rename(from, to)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+// Remove removes the files of retired segments, durably. Each is renamed to
+// .deleted first, so that a later segment of the same name is never hit. The
+// .log files go before the rest: an index without a .log is nothing, a .log
+// without its indexes would have to be looked at. And they go in the given
+// order, whatever order the file system keeps, so that a crash leaves no hole.
+func Remove(env *Environment, segments ...*Segment) error {
+	for _, s := range segments {
+		if err := s.remove(KindLog); err != nil {
+			return err
 		}
-		if err == nil {
-			err = s.env.FS.Remove(to)
+		if err := env.FS.SyncDir(env.Dir); err != nil {
+			return err
 		}
-		errs = errors.Join(errs, err)
 	}
-	return errs
+	for _, s := range segments {
+		for k := KindOffsetIndex; k < KindSnapshot; k++ {
+			if err := s.remove(k); err != nil {
+				return err
+			}
+		}
+	}
+	return env.FS.SyncDir(env.Dir)
+}
+
+func (s *Segment) remove(k Kind) error {
+	to := filepath.Join(s.env.Dir, Name{Offset: s.Base, Kind: k, Suffix: SuffixDeleted}.String())
+	err := s.env.FS.Rename(s.Path(k), to)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.env.FS.Remove(to)
 }

@@ -38,8 +38,8 @@ type partition struct {
 	// dead one. state is its fold.
 	log   []entry
 	state *fold
-	// epochs are the promised leader epochs, as if the log began at 0.
-	epochs []checkpoint.EpochEntry
+	// epochs are the leader epochs, as if the log began at 0.
+	epochs []epoch
 
 	// What is promised. Below killSafe nothing is lost by the end of the
 	// process, below powerSafe by nothing at all.
@@ -53,7 +53,9 @@ type partition struct {
 	pending    []entry // may follow the log, in part too
 	startMax   int64   // the log start may be here
 	truncateTo int64   // the log may end here; -1: no truncation
-	epochMaybe *checkpoint.EpochEntry
+	epochMaybe *epoch
+	// flight is an append that is being made and may be in the log already.
+	flight []entry
 
 	// Of this life: lowest sequences that guards were taken with.
 	verified map[int64]verified
@@ -84,7 +86,7 @@ func (p *partition) end() int64 {
 func (p *partition) push(e entry) {
 	p.log = append(p.log, e)
 	p.state.apply(&e.header, e.marker)
-	p.assignEpoch(e.header.LeaderEpoch, e.header.BaseOffset)
+	p.epochs = assign(p.epochs, epoch{checkpoint.EpochEntry{Epoch: e.header.LeaderEpoch, Start: e.header.BaseOffset}, false})
 	if e.header.IsTransactional() {
 		delete(p.verified, e.header.Producer.ID)
 	}
@@ -129,45 +131,6 @@ func (p *partition) index(offset int64) int {
 func (p *partition) boundary(offset int64) bool {
 	i := p.index(offset)
 	return i == len(p.log) && offset == p.end() || i < len(p.log) && p.log[i].header.BaseOffset == offset
-}
-
-// epoch is the leader epoch that a batch at the log end gets from a leader.
-func (p *partition) epoch() int32 {
-	if n := len(p.epochs); n > 0 {
-		return p.epochs[n-1].Epoch
-	}
-	return 0
-}
-
-func (p *partition) assignEpoch(epoch int32, offset int64) {
-	if epoch < 0 {
-		return
-	}
-	if n := len(p.epochs); n > 0 && p.epochs[n-1].Epoch == epoch && p.epochs[n-1].Start <= offset {
-		return
-	}
-	p.epochs = slices.DeleteFunc(slices.Clone(p.epochs), func(e checkpoint.EpochEntry) bool {
-		return e.Epoch >= epoch || e.Start >= offset
-	})
-	p.epochs = append(p.epochs, checkpoint.EpochEntry{Epoch: epoch, Start: offset})
-}
-
-// dropEpochs forgets epochs that begin at or behind offset.
-func (p *partition) dropEpochs(offset int64) {
-	p.epochs = slices.DeleteFunc(slices.Clone(p.epochs), func(e checkpoint.EpochEntry) bool { return e.Start >= offset })
-}
-
-// epochsFrom is what is left of epochs when the log begins at start.
-func epochsFrom(epochs []checkpoint.EpochEntry, start int64) []checkpoint.EpochEntry {
-	var kept []checkpoint.EpochEntry
-	for _, e := range epochs {
-		if e.Start <= start {
-			kept = kept[:0]
-			e.Start = start
-		}
-		kept = append(kept, e)
-	}
-	return kept
 }
 
 // lastStable is the last stable offset by its definition.

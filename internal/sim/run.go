@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/oncelog/oncelog/internal/vfs"
+)
+
+// ctx never ends: what waits in a history waits for itself.
+var ctx = context.Background()
+
+// Run runs the history of a seed. The error is a *Violation; a panic of the
+// engine is one too. keep has it trace what happened.
+func Run(seed uint64, keep bool) (Counts, error) {
+	h := newHistory(seed, keep)
+	err := h.run()
+	h.count.Histories = 1
+	h.count.Operations = int64(h.base + h.disk.fs.Count())
+	return h.count, err
+}
+
+// Replay runs a seed again, with its trace.
+func Replay(seed uint64) *Violation {
+	_, err := Run(seed, true)
+	v, _ := errors.AsType[*Violation](err)
+	return v
+}
+
+func (h *history) run() (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case *Violation:
+			err = r
+		default:
+			err = &Violation{Seed: h.seed, What: fmt.Sprintf("panic: %v\n%s", r, debug.Stack()), Trace: h.trace}
+		}
+	}()
+	lives := 2 + h.rng.IntN(5)
+	for i := range lives {
+		h.life(i == lives-1)
+	}
+	h.after(lossNone)
+	h.verifyEnd()
+	return nil
+}
+
+// life is one life of the process. The last one ends well.
+func (h *history) life(last bool) {
+	h.count.Lives++
+	end := h.rng.IntN(10)
+	if last {
+		end = 0
+	}
+	// Crashes come while opening, or anywhere later.
+	switch {
+	case end >= 6:
+		h.disk.crashIn(h.rng.IntN(80), h.chance(0.5))
+	case end >= 2:
+		h.disk.crashIn(h.rng.IntN(600), h.chance(0.5))
+	case !last && h.chance(0.2):
+		h.armFailure(60)
+	}
+	if h.begin() {
+		h.disk.between = h.meanwhile
+		for range 5 + h.rng.IntN(60) {
+			if h.dead() {
+				break
+			}
+			h.step()
+		}
+		if last && !h.dead() {
+			h.quiet()
+		}
+		h.disk.between = nil
+	} else if h.dead() {
+		h.count.InRecovery++
+	}
+	if !h.dead() {
+		h.disk.crashAt = never
+		if end < 2 || last {
+			h.end(last)
+		}
+	}
+	if h.dead() || end >= 2 && !last {
+		h.crash()
+	}
+}
+
+// begin opens the store and checks all of it. It is false if the process died
+// or the store did not open because an operation failed.
+func (h *history) begin() bool {
+	for {
+		h.tell("open, after %s", h.loss)
+		sys, err := h.open(h.disk.fs, h.clock)
+		failed := h.disk.disarm()
+		if failed {
+			h.count.Failures++
+		}
+		if h.dead() {
+			return false
+		}
+		if err != nil && !failed {
+			h.fail("the store does not open: %v", err)
+		}
+		if err == nil {
+			h.sys = sys
+			break
+		}
+		// The process ends, and is started again.
+		h.tell("does not open: %v", err)
+		h.swap(h.disk.after(lossKill))
+		h.loss = max(h.loss, lossKill)
+	}
+	h.settleAll()
+	return !h.dead()
+}
+
+// end closes the store.
+func (h *history) end(last bool) {
+	h.makeRoom()
+	h.tell("close")
+	err := h.sys.close()
+	failed := h.disk.disarm()
+	if h.dead() {
+		return
+	}
+	if err != nil {
+		if !failed && !h.anyLatched() {
+			h.fail("the store does not close: %v", err)
+		}
+		h.tell("does not close: %v", err)
+		if last {
+			h.fail("the last life does not end well: %v", err)
+		}
+		h.after(lossKill)
+		return
+	}
+	h.garbage()
+	for _, p := range h.partitions() {
+		p.powerSafe = p.end()
+		p.killSafe = p.end()
+	}
+	h.after(lossNone)
+}
+
+// crash ends the process where it stands.
+func (h *history) crash() {
+	if h.chance(0.5) {
+		h.count.Kills++
+		h.after(lossKill)
+		return
+	}
+	h.count.Losses++
+	h.after(lossPower)
+}
+
+// after sets the next life up.
+func (h *history) after(l loss) {
+	from := l
+	if l == lossNone && h.chance(0.5) {
+		from = lossPower // what was closed cleanly has nothing to lose
+	}
+	h.tell("%s", l)
+	h.swap(h.disk.after(from))
+	if l != lossNone && h.chance(0.2) { // and then the power goes too
+		h.swap(h.disk.after(lossPower))
+		l = lossPower
+	}
+	h.loss = max(h.loss, l) // of an opening that did not get far, too
+	h.now += int64(1 + h.rng.IntN(5000))
+}
+
+func (l loss) String() string {
+	return [...]string{"a clean end", "a kill", "a power loss"}[l]
+}
+
+// swap puts the next file system under the engine.
+func (h *history) swap(mem *vfs.Mem) {
+	h.base += h.disk.fs.Count()
+	h.disk = h.machine(mem)
+	h.full = false
+	mem.SetCapacity(0)
+}
+
+// verifyEnd opens the store of the last life once more.
+func (h *history) verifyEnd() {
+	if !h.begin() {
+		return
+	}
+	if err := h.sys.close(); err != nil {
+		h.fail("the store does not close at the end: %v", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package oncelog_test
+
+const raceEnabled = true
