@@ -26,17 +26,22 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	if err := ctx.Err(); err != nil {
 		return Points{}, err
 	}
-	// The point must not pass the end of a segment that is not sealed: recovery
-	// would believe its file. One that is rolled from here on is not covered.
-	if err := l.lockSealed(); err != nil {
+	if err := l.sealAll(); err != nil {
 		return Points{}, err
 	}
+	// Only what is in the active segment now is flushed below: a segment that
+	// is rolled meanwhile is not covered by the point. Nor is one that was
+	// rolled since all were sealed: recovery would believe its file.
+	l.appendMu.Lock()
 	active, end := l.active, l.logEnd.Load()
+	if len(l.sealing) > 0 {
+		end = l.sealing[0].segment.Base
+	}
 	l.appendMu.Unlock()
 	if err := l.mendIndexes(); err != nil {
 		return Points{}, l.unwritten("write the indexes of", err)
 	}
-	if end == l.recoveryPoint && !l.dirUnsync.Load() {
+	if end <= l.recoveryPoint && !l.dirUnsync.Load() {
 		return l.points(), nil
 	}
 	if err := l.flush(); err != nil {
@@ -55,7 +60,9 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	}
 	l.recoveryPoint = max(l.recoveryPoint, end)
 	l.metrics.checkpoints.Add(1)
-	return l.points(), nil
+	p := l.points()
+	l.markRecorded, l.markOffered = l.markOffered, p.HighWatermark
+	return p, nil
 }
 
 // unwritten is the error of writing what only saves work: on a full disk it can
@@ -84,7 +91,11 @@ func (l *Log) record(ctx context.Context, p Points) error {
 	if l.o.Checkpoints == nil {
 		return nil
 	}
-	return l.o.Checkpoints.Record(ctx, l.o.Partition, p)
+	err := segment.NoSpace(l.o.Checkpoints.Record(ctx, l.o.Partition, p))
+	if err == nil {
+		l.markRecorded, l.markOffered = p.HighWatermark, p.HighWatermark
+	}
+	return err
 }
 
 // Close ends the log cleanly: everything is flushed, the active segment

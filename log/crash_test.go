@@ -84,7 +84,7 @@ func TestCrashes(t *testing.T) {
 // ends that opening at every file operation.
 func (m *machine) comesUp(l left, r *rand.Rand, again bool) {
 	m.t.Helper()
-	for n := r.IntN(4); again; n += 1 + r.IntN(8) {
+	for n := r.IntN(4); again; n += 1 + r.IntN(16) {
 		p := m.on(l.mem.KillClone())
 		p.fs.SetPlan(dies(n, r))
 		err := p.open()

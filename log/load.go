@@ -101,7 +101,9 @@ func (l *Log) indexRebuilt(file string, cause error) {
 }
 
 func (l *Log) load(p *loadPlan) error {
-	l.loadEpochs(p)
+	if err := l.loadEpochs(p); err != nil {
+		return err
+	}
 	end, err := l.loadExtents(p)
 	if err != nil {
 		return err
@@ -153,32 +155,43 @@ func (l *Log) startFrontiers(end int64) {
 	l.undecided = undecided
 	l.logEnd.Store(end)
 	l.durable.Store(end)
-	highWatermark := end
-	if l.o.Replicated {
-		highWatermark = min(max(l.o.Points.HighWatermark, l.logStart.Load()), end)
-	}
-	l.highWatermark.Store(highWatermark)
+	l.highWatermark.Store(l.loadedHighWatermark(end))
 	l.deriveLocked()
 	l.recoveryPoint = end
+	l.markRecorded = l.highWatermark.Load()
+	l.markOffered = l.markRecorded
 }
 
-// loadEpochs reads the leader epochs; a file that cannot be read is a cache
-// lost.
-func (l *Log) loadEpochs(p *loadPlan) {
+// loadedHighWatermark is where the high watermark of a log that ends at end
+// starts.
+func (l *Log) loadedHighWatermark(end int64) int64 {
+	if l.o.Replicated {
+		return min(max(l.o.Points.HighWatermark, l.logStart.Load()), end)
+	}
+	return end
+}
+
+// loadEpochs reads the leader epochs. A file that is damaged is a cache lost;
+// one that cannot be read now may be good, and is the only place of an epoch
+// that began without a batch.
+func (l *Log) loadEpochs(p *loadPlan) error {
 	path := filepath.Join(l.o.Dir, EpochsName)
 	b, err := vfs.ReadFile(l.o.FS, path, smallFileMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.epochs.dirty, p.epochsLost = true, true
-		return
+		return nil
 	}
 	if err == nil {
 		l.epochs.entries, err = checkpoint.ReadEpochs(b)
+	} else if info, e := l.o.FS.Stat(path); !errors.Is(err, vfs.ErrTooLarge) && (e != nil || !info.IsDir()) {
+		return err
 	}
 	p.epochsEmpty = err == nil && len(l.epochs.entries) == 0
 	if err != nil {
 		l.epochs.entries, l.epochs.dirty, p.epochsLost = nil, true, true
 		p.events = append(p.events, Event{Kind: EventIndexRebuilt, File: path, Err: err})
 	}
+	return nil
 }
 
 // loadExtents finds out where each segment ends, walking only those from the
@@ -314,7 +327,7 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	switch {
 	case txns == nil:
 		w.txnFrom, txns = f.Base, index.NewTxn(f.Base)
-	case f.Paths[segment.KindTxnIndex] != "" || l.o.Clean && f.Paths[segment.KindOffsetIndex] != "":
+	case f.Paths[segment.KindTxnIndex] != "" || f.Paths[segment.KindOffsetIndex] != "":
 		w.txnFrom = max(w.from, point)
 	default:
 		w.txnFrom = w.from

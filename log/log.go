@@ -31,6 +31,8 @@ type Log struct {
 	// Guarded by maintainMu.
 	recoveryPoint int64
 	snapshots     []int64 // offsets of the snapshot files, ascending
+	markOffered   int64   // high watermark of the last checkpoint, which its caller records
+	markRecorded  int64   // high watermark that a crash would start from
 	plan          *loadPlan
 
 	flushMu   sync.Mutex  // being the one who flushes

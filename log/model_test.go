@@ -25,9 +25,8 @@ func (m *machine) compare() {
 		m.t.Errorf("producers\n%+v, want\n%+v", got, want.sorted())
 	}
 	aborted, err := m.l.Aborted(f.LogStart, f.LogEnd)
-	if err != nil || !slices.Equal(aborted, want.aborted(f.LogStart)) {
-		m.t.Errorf("aborted\n%+v, want\n%+v, %v", aborted, want.aborted(f.LogStart), err)
-	}
+	m.ok(err)
+	m.sameAborted(aborted, want.aborted(f.LogStart))
 	if stable := max(min(f.HighWatermark, want.firstOpen()), f.LogStart); f.HighWatermark == f.LogEnd && f.LastStable != stable {
 		m.t.Errorf("last stable %d, want %d", f.LastStable, stable)
 	}
@@ -37,6 +36,37 @@ func (m *machine) compare() {
 		}
 	}
 	m.times(f)
+}
+
+// sameAborted compares aborted transactions. Of one that began in a segment
+// that is gone, a rebuilt index may tell only what is left, or nothing, and
+// take it for not open where it bounded the last stable offset.
+func (m *machine) sameAborted(got, want []index.AbortedTxn) {
+	m.t.Helper()
+	head, found := bases(m.l)[0], 0
+	for _, w := range want {
+		i := slices.IndexFunc(got, func(g index.AbortedTxn) bool { return g.Last == w.Last && g.ProducerID == w.ProducerID })
+		if i < 0 && w.First < head {
+			continue
+		}
+		if i >= 0 {
+			found++
+			g := got[i]
+			if w.First < head && g.First > w.First {
+				g.First = w.First
+			}
+			if w.LastStable < head && g.LastStable > w.LastStable {
+				g.LastStable = w.LastStable
+			}
+			if g == w {
+				continue
+			}
+		}
+		m.t.Errorf("%+v is not in %+v", w, got)
+	}
+	if found != len(got) {
+		m.t.Errorf("aborted %+v, want %+v", got, want)
+	}
 }
 
 // readable reads all that readers see and compares it byte for byte.

@@ -172,7 +172,7 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 	if err != nil {
 		return false, err
 	}
-	r := segmentReader{f: f, s: s, h: h, size: s.Size(), bound: bound, o: o, passed: s.Base}
+	r := segmentReader{f: f, own: l.o.OwnOnly, s: s, h: h, size: s.Size(), bound: bound, o: o, passed: s.Base, lastPos: -1}
 	entry := h.Offsets.Lookup(f.from)
 	err = r.read(entry.Pos)
 	if bad, ok := errors.AsType[*segment.TornError](err); ok && entry.Pos > 0 && r.batches == 0 {
@@ -201,7 +201,11 @@ func (r *segmentReader) resume(err error) error {
 		if !ok {
 			return err
 		}
-		after, pos, e := findBatch(r.h.File, bad.Pos+1, r.size, r.passed)
+		from, next := bad.Pos, r.passed
+		if r.lied() { // about its length, so that good batches were passed over
+			from, next = r.lastPos, r.lastFrom
+		}
+		after, pos, e := findBatch(r.h.File, from+1, r.size, next)
 		if e != nil || after < 0 || after > r.f.from {
 			return r.explain(err)
 		}
@@ -209,6 +213,32 @@ func (r *segmentReader) resume(err error) error {
 			return nil
 		}
 	}
+}
+
+// gap tells why a batch that begins behind the wanted offset cannot be the next
+// one, nil if compaction may have taken what was there.
+func (r *segmentReader) gap(b batch.Batch, pos int64) error {
+	if b.BaseOffset() <= r.f.from {
+		return nil
+	}
+	if r.lied() {
+		return &segment.TornError{Pos: r.lastPos, Err: fmt.Errorf("the batch before offset %d is damaged", b.BaseOffset())}
+	}
+	if r.own {
+		return &segment.TornError{Pos: pos, Err: fmt.Errorf("%w: %d where %d follows", ErrUnexpectedOffset, b.BaseOffset(), r.f.from)}
+	}
+	return nil
+}
+
+// lied tells whether the last batch that was passed over is itself damaged.
+func (r *segmentReader) lied() bool {
+	return r.lastPos >= 0 && r.damaged(r.lastPos)
+}
+
+func (r *segmentReader) damaged(pos int64) bool {
+	scan := segment.NewScanner(r.h.File, pos, r.size, true)
+	defer scan.Close()
+	return !scan.Next()
 }
 
 // explain tells of damage with the place where reading can go on.
@@ -227,6 +257,7 @@ func (r *segmentReader) explain(err error) error {
 // segmentReader reads whole batches of one segment.
 type segmentReader struct {
 	f       *Fetched
+	own     bool // the log has no gaps
 	s       *segment.Segment
 	h       *segment.Handle
 	size    int64
@@ -234,7 +265,10 @@ type segmentReader struct {
 	o       ReadOptions
 	batches int   // walked over since pos, wanted or not
 	passed  int64 // end of the last batch that was passed over
-	ended   bool  // the segment ends before the wanted offset
+	// lastPos and lastFrom are where that batch starts, -1: there was none, and
+	// the passed before it.
+	lastPos, lastFrom int64
+	ended             bool // the segment ends before the wanted offset
 }
 
 // readSlack is read beyond what was asked for: the index leads to about this
@@ -244,7 +278,10 @@ const readSlack = 8 << 10
 // read starts at a batch at pos. A *segment.TornError tells of bad bytes
 // before anything that could be answered.
 func (r *segmentReader) read(pos int64) error {
-	r.batches = 0
+	r.batches, r.lastPos = 0, -1
+	if pos == 0 {
+		r.passed = r.s.Base
+	}
 	for pos < r.size {
 		window, err := r.load(pos, int64(r.o.BytesMax)+readSlack)
 		if err != nil {
@@ -314,12 +351,15 @@ func (r *segmentReader) skip(window []byte, pos int64) (skipped, size int64, err
 		}
 		r.batches++
 		if b.LastOffset() >= r.bound {
+			if b.BaseOffset() < r.bound && r.damaged(pos+skipped) { // no bound is inside a batch
+				return 0, 0, &segment.TornError{Pos: pos + skipped, Err: batch.ErrCorrupt}
+			}
 			return 0, boundReached, nil
 		}
 		if b.LastOffset() >= r.f.from {
-			return skipped, size, nil
+			return skipped, size, r.gap(b, pos+skipped)
 		}
-		r.passed = b.NextOffset()
+		r.lastPos, r.lastFrom, r.passed = pos+skipped, r.passed, b.NextOffset()
 		skipped += size
 		if skipped > int64(len(window)) {
 			return skipped, 0, nil

@@ -13,13 +13,19 @@ import (
 
 // loadProducers builds the producer state at the log end: from the newest
 // good snapshot and the batches after it. The aborted transactions that end in
-// walked segments are entered into their indexes on the way.
+// walked segments are entered into their indexes on the way, and those that
+// end above the high watermark are noted.
 func (l *Log) loadProducers(p *loadPlan, end int64) error {
-	indexFrom := end // where the transaction indexes lack entries
+	indexFrom := end // where the transaction indexes lack entries, or transactions are unstable
 	for _, w := range p.walked {
 		indexFrom = min(indexFrom, w.txnFrom)
 	}
+	highWatermark := l.loadedHighWatermark(end)
+	indexFrom = min(indexFrom, highWatermark)
 	enter := func(t producerstate.CompletedTxn) error {
+		if t.Last >= highWatermark { // it is not stable yet
+			l.completed.push(t.First, t.Last)
+		}
 		for i := len(p.walked) - 1; i >= 0; i-- {
 			if w := &p.walked[i]; t.Last >= w.files.Base {
 				if t.Commit || t.Last < w.txnFrom {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oncelog/oncelog/internal/segment"
 )
@@ -165,15 +166,13 @@ func (l *Log) advanceStart(ctx context.Context, start int64) error {
 		if n == 0 {
 			return nil
 		}
-		switch err := l.ensureSnapshot(n); {
-		case errors.Is(err, ErrNoSpace):
-			// Those go that need no new snapshot, and make room for it. Where
-			// there are none, they go another time.
-			if n = l.covered(n); n == 0 {
-				return nil
-			}
-		case err != nil:
+		if err := l.ensureSnapshot(n); err != nil && !errors.Is(err, ErrNoSpace) {
 			return err
+		}
+		// Without room for a new snapshot those go that need none, and make room
+		// for it. Where there are none, they go another time.
+		if n = l.covered(n); n == 0 {
+			return nil
 		}
 		if err := l.removeSegments(n); err != nil {
 			return err
@@ -252,6 +251,13 @@ func (l *Log) removeSegments(n int) error {
 	v := l.view.Load()
 	gone := v.segments[:n]
 	l.view.Store(&view{v.segments[n:]})
+	l.sealing = slices.DeleteFunc(l.sealing, func(s sealing) bool { // not worth it any more
+		found := slices.Contains(gone, s.segment)
+		if found && s.snapshot != nil {
+			s.snapshot.Discard()
+		}
+		return found
+	})
 	l.appendMu.Unlock()
 	bytes := int64(0)
 	for _, s := range gone {

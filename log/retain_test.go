@@ -114,10 +114,15 @@ func TestRetainStopsAtHighWatermark(t *testing.T) {
 	m.o.Replicated = true
 	m.ok(m.close())
 	m.ok(m.open())
+	early := m.data(99, 2, false) // a producer that only the head of the log knows
+	early.Stamp(0, 0)
+	_, err := m.l.AppendReplica(t.Context(), early, ReplicaOptions{})
+	m.ok(err)
+	m.batches = append(m.batches, early)
 	m.ok(m.replicate(40))
 	high := m.batches[17].NextOffset()
 	m.l.AdvanceHighWatermark(high)
-	_, err := m.l.Retain(t.Context())
+	_, err = m.l.Retain(t.Context())
 	m.ok(err)
 	segments := bases(m.l)
 	if segments[0] == 0 || segments[0] > high || segments[1] <= high {
@@ -125,7 +130,14 @@ func TestRetainStopsAtHighWatermark(t *testing.T) {
 	}
 	m.start = [2]int64{segments[0], segments[0]}
 	m.compare()
-	// The state at the high watermark is not lost with the head of the log.
+	// The state at the high watermark is not lost with the head of the log, nor
+	// with snapshots that later ones replace.
+	for range 10 {
+		m.ok(m.replicate(6))
+	}
+	if names := m.names(".snapshot"); len(names) > 4 {
+		t.Errorf("snapshots %v", names)
+	}
 	m.ok(m.truncate(18))
 	m.compare()
 	m.ok(m.replicate(3))

@@ -128,32 +128,14 @@ func (l *Log) releasePrepared() error {
 	return segment.Unprepare(l.env)
 }
 
-// lockSealed seals all rolled segments and takes appendMu at a moment when
-// there is none. maintainMu is held.
-func (l *Log) lockSealed() error {
-	for {
-		if err := l.sealAll(); err != nil {
-			return err
-		}
-		l.appendMu.Lock()
-		if len(l.sealing) == 0 {
-			return nil
-		}
-		l.appendMu.Unlock()
-	}
-}
-
-// sealAll seals the rolled segments, oldest first, with maintainMu held. On a
-// full disk it gives ErrNoSpace and can be called again.
+// sealAll seals the segments that are rolled now, oldest first, with maintainMu
+// held; those that are rolled meanwhile are for the next time. On a full disk
+// it gives ErrNoSpace and can be called again.
 func (l *Log) sealAll() error {
-	for {
-		l.appendMu.Lock()
-		if len(l.sealing) == 0 {
-			l.appendMu.Unlock()
-			return nil
-		}
-		next := l.sealing[0]
-		l.appendMu.Unlock()
+	l.appendMu.Lock()
+	due := slices.Clone(l.sealing)
+	l.appendMu.Unlock()
+	for _, next := range due {
 		if err := l.seal(next); err != nil {
 			return err
 		}
@@ -161,6 +143,7 @@ func (l *Log) sealAll() error {
 		l.sealing = slices.Delete(l.sealing, 0, 1)
 		l.appendMu.Unlock()
 	}
+	return nil
 }
 
 // seal makes a rolled segment whole on the device: the log up to its end,
@@ -232,28 +215,29 @@ func (l *Log) storeSnapshot(file []byte, offset int64) error {
 	if !found {
 		l.snapshots = slices.Insert(l.snapshots, i, offset)
 	}
-	for n := l.spareSnapshots(); n > 0; n-- {
-		if err := l.removeSnapshot(l.snapshots[0]); err != nil {
+	for _, at := range l.spareSnapshots() {
+		if err := l.removeSnapshot(at); err != nil {
 			return err
 		}
-		l.snapshots = slices.Delete(l.snapshots, 0, 1)
+		l.snapshots = slices.DeleteFunc(l.snapshots, func(s int64) bool { return s == at })
 	}
 	return nil
 }
 
-// spareSnapshots is how many of the oldest snapshots are not needed: all but
-// the newest two, and the newest from which recovery (it starts at the recovery
-// point) or a truncation (it ends at or above the high watermark) would go on.
-func (l *Log) spareSnapshots() int {
-	n := max(len(l.snapshots)-snapshotsKept, 0)
+// spareSnapshots are the snapshots that are not needed: all but the newest two,
+// and the newest from which recovery (it starts at the recovery point) or a
+// truncation (it ends at or above the high watermark) would go on.
+func (l *Log) spareSnapshots() (spare []int64) {
 	needed := min(l.recoveryPoint, l.highWatermark.Load())
-	if n == 0 || l.snapshots[0] > needed {
-		return n // none is
+	if l.o.Replicated { // what completed above it is unstable after a crash
+		needed = min(needed, l.markRecorded)
 	}
-	for l.snapshots[n] > needed {
-		n--
+	for i, at := range l.snapshots[:max(len(l.snapshots)-snapshotsKept, 0)] {
+		if at > needed || l.snapshots[i+1] <= needed {
+			spare = append(spare, at)
+		}
 	}
-	return n
+	return spare
 }
 
 func (l *Log) snapshotPath(offset int64) string {
@@ -268,10 +252,17 @@ func (l *Log) removeSnapshot(offset int64) error {
 	return err
 }
 
-// snapshotNow writes a snapshot at the log end, with maintainMu held.
+// snapshotNow writes a snapshot at the log end, or at the last sealed one if
+// appends are too quick. maintainMu is held.
 func (l *Log) snapshotNow() error {
-	if err := l.lockSealed(); err != nil {
+	if err := l.sealAll(); err != nil {
 		return err
+	}
+	l.appendMu.Lock()
+	if len(l.sealing) > 0 { // with a snapshot of its own under way
+		base := l.sealing[0].segment.Base
+		l.appendMu.Unlock()
+		return l.snapshotAt(base)
 	}
 	end := l.logEnd.Load()
 	s := l.table.BeginSnapshot()

@@ -140,6 +140,43 @@ func TestFullDiskSurvives(t *testing.T) {
 	}
 }
 
+// TestMarkerIntoFullSegment: where there is no room for a new segment a marker
+// makes the old one larger than it should be, and once there is room the log
+// rolls.
+func TestMarkerIntoFullSegment(t *testing.T) {
+	one := len(transactional(batch.Producer{ID: 1}, 0, 1))
+	m := newMachine(t, Config{SegmentBytes: int64(3*one + 20)})
+	for i := range int64(3) {
+		p := batch.Producer{ID: i}
+		g, _, err := m.l.Guard(p, 0, false)
+		m.ok(err)
+		_, err = m.l.Append(t.Context(), transactional(p, 0, 1), AppendOptions{Guard: g})
+		m.ok(err)
+	}
+	m.mem.SetCapacity(m.mem.Used())
+	if _, err := m.l.Append(t.Context(), plain(1, "late"), AppendOptions{}); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("append: %v", err)
+	}
+	for i := range int64(3) {
+		_, err := m.l.AppendMarker(t.Context(), batch.Marker{Producer: batch.Producer{ID: i}}, MarkerOptions{})
+		m.ok(err)
+	}
+	if got := bases(m.l); len(got) != 1 {
+		t.Errorf("segments %v", got)
+	}
+	m.mem.SetCapacity(m.mem.Used() + 1<<20)
+	_, err := m.l.Append(t.Context(), plain(1, "late"), AppendOptions{})
+	m.ok(err)
+	if got := bases(m.l); len(got) != 2 || got[1] != 6 {
+		t.Errorf("segments %v", got)
+	}
+	m.kill()
+	m.ok(m.open())
+	if f := m.l.Frontiers(); f != (Frontiers{0, 7, 7, 7, 7}) {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestReserveAfterOpening: a transaction that was open when the log was closed
 // can end on a disk that filled up since.
 func TestReserveAfterOpening(t *testing.T) {

@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,7 +49,9 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	}
 	switch f := l.Frontiers(); {
 	case offset >= f.LogEnd:
-		l.epochs.truncateEnd(max(f.LogEnd, 1))
+		// Epochs without a batch go, but not the one that holds the log start:
+		// its batches were deleted.
+		l.epochs.truncateEnd(max(f.LogEnd, f.LogStart+1))
 		return l.epochs.write(l.o.FS, l.o.Dir)
 	case offset < f.LogStart:
 		return &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
@@ -61,7 +64,16 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	if err != nil {
 		return err
 	}
-	if err := l.truncateLocked(ctx, v, i, offset, pos); err != nil {
+	// The recovery point goes first: above it nothing on disk is believed, so a
+	// crash on the way finds either end. A full disk has changed nothing yet.
+	points := l.points()
+	points.RecoveryPoint = min(points.RecoveryPoint, offset)
+	if err := l.record(ctx, points); errors.Is(err, ErrNoSpace) {
+		return err
+	} else if err != nil {
+		return l.latch("truncate", err)
+	}
+	if err := l.truncateLocked(v, i, offset, pos); err != nil {
 		return l.latch("truncate", err)
 	}
 	return nil
@@ -92,18 +104,15 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 	return 0, fmt.Errorf("%w: %d", ErrNotBatchBoundary, offset)
 }
 
-// truncateLocked cuts at a batch start. The recovery point goes first: above
-// it nothing on disk is believed, so a crash on the way finds either end.
-func (l *Log) truncateLocked(ctx context.Context, v *view, i int, offset, pos int64) error {
+// truncateLocked cuts at a batch start, below which the recorded recovery point
+// lies.
+func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)
 	l.durable.Store(min(l.durable.Load(), offset))
 	l.completed.truncate(offset)
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)
-	if err := l.record(ctx, l.points()); err != nil {
-		return err
-	}
 	kept := l.snapshots[:0]
 	for _, at := range l.snapshots {
 		if at <= offset {

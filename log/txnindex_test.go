@@ -75,22 +75,3 @@ func (m *machine) readsAborted(want []index.AbortedTxn) {
 		m.kill()
 	}
 }
-
-// sameAborted compares aborted transactions. One that began in a segment that
-// is gone may be told from its first batch that is left on, or not at all.
-func (m *machine) sameAborted(got, want []index.AbortedTxn) {
-	m.t.Helper()
-	first, found := bases(m.l)[0], 0
-	for _, w := range want {
-		i := slices.IndexFunc(got, func(g index.AbortedTxn) bool { return g.Last == w.Last })
-		if i >= 0 {
-			found++
-		}
-		if w.First >= first && (i < 0 || got[i] != w) || i >= 0 && got[i].ProducerID != w.ProducerID {
-			m.t.Errorf("%+v is not in %+v", w, got)
-		}
-	}
-	if found != len(got) {
-		m.t.Errorf("aborted %+v, want %+v", got, want)
-	}
-}

@@ -343,8 +343,10 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 // reload loads and recovers one log.
 func (c *Catalog) reload(ctx context.Context, m member) (*log.Log, error) {
 	d := directory{partition: m.partition}
-	if err := d.inspect(c.fs, c.dir); err != nil {
+	if err := d.inspect(c.fs, c.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrPartitionMissing, err)
+	} else if err != nil {
+		return nil, err
 	}
 	if d.contradicts(m.topic.id) {
 		return nil, d.belongsElsewhere(m.topic.id)

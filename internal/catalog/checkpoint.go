@@ -146,8 +146,22 @@ func (b *book) drop(partitions []topic.Partition) {
 
 // Record implements log.Checkpoints.
 func (b *book) Record(ctx context.Context, p topic.Partition, points log.Points) error {
-	b.set(p, points)
-	return b.write(ctx, false)
+	b.mu.Lock()
+	before, known := b.points[p]
+	b.setLocked(p, points)
+	b.mu.Unlock()
+	err := b.write(ctx, false)
+	if err == nil || !known {
+		return err
+	}
+	// The caller goes on as if nothing had been recorded: a partition that is
+	// opened again must not begin with points that never came to hold.
+	b.mu.Lock()
+	if b.points[p] == points {
+		b.setLocked(p, before)
+	}
+	b.mu.Unlock()
+	return err
 }
 
 // write returns once all that was entered before the call is durable. The high

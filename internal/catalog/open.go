@@ -52,6 +52,9 @@ func (c *Catalog) open() error {
 		}
 	}
 	survey, err := c.read()
+	if err == nil && !c.o.ReadOnly {
+		err = c.syncParent()
+	}
 	if err != nil {
 		err = errors.Join(err, c.abandonAll())
 		if c.lock != nil {
@@ -310,6 +313,20 @@ func (c *Catalog) begin(s *survey) error {
 	}
 	c.manifest = s.manifest
 	return c.finishDeletions("")
+}
+
+// syncParent makes the name of a directory durable that nobody has worked in:
+// whoever made it may have died before that.
+func (c *Catalog) syncParent() error {
+	_, err := c.fs.Stat(filepath.Join(c.dir, ManifestFile))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = c.fs.SyncDir(filepath.Dir(filepath.Clean(c.dir)))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // then it is not ours to make, and was there before
+	}
+	return err
 }
 
 // progressInterval is how far apart reports of progress are, and how often

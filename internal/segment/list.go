@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/oncelog/oncelog/internal/vfs"
 )
@@ -47,7 +48,7 @@ func (l *Listing) SnapshotPath(offset int64) string {
 
 // List reads a partition directory.
 //
-// Files with the suffix .deleted or .cleaned are to be removed; so is a
+// Files with the suffix .deleted, .cleaned or .tmp are to be removed; so is a
 // prepared segment. A .swap at or above the lowest .cleaned belongs to an
 // unfinished group and is to be removed. What the other swapped segments
 // cover is to be removed, then they are renamed into place. Index files
@@ -63,7 +64,7 @@ func List(fsys vfs.FS, dir string) (*Listing, error) {
 	cleanedMin := int64(math.MaxInt64)
 	for _, e := range entries {
 		name, ok := ParseName(e.Name())
-		if e.Name() == PreparedName {
+		if e.Name() == PreparedName || strings.HasSuffix(e.Name(), tempSuffix) && !e.IsDir() {
 			l.removed = append(l.removed, e.Name())
 		}
 		if ok && e.IsDir() && name.Suffix == SuffixNone {

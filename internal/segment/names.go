@@ -38,6 +38,9 @@ var suffixNames = [suffixes]string{"", ".deleted", ".cleaned", ".swap"}
 // clean close leaves none, and opening removes one that a crash left.
 const PreparedName = "oncelog.next"
 
+// tempSuffix is that of a file that is being written and will be renamed.
+const tempSuffix = ".tmp"
+
 // offsetDigits is the width of an offset in a file name.
 const offsetDigits = 20
 

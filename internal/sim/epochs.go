@@ -39,17 +39,50 @@ func dropEpochs(epochs []epoch, offset int64) []epoch {
 	return slices.DeleteFunc(slices.Clone(epochs), func(e epoch) bool { return e.Start >= offset })
 }
 
-// epochsFrom is what is left of epochs when the log begins at start.
-func epochsFrom(epochs []epoch, start int64) []checkpoint.EpochEntry {
-	var kept []checkpoint.EpochEntry
+// epochsFrom is what is left of epochs when the log begins at start. The one
+// that holds the start begins there, and is durable as the start is.
+func epochsFrom(epochs []epoch, start int64) []epoch {
+	var kept []epoch
 	for _, e := range epochs {
-		entry := e.EpochEntry
-		if entry.Start <= start {
-			kept, entry.Start = kept[:0], start
+		if e.Start < start {
+			kept, e.Start, e.begun = nil, start, true
+		} else if e.Start == start {
+			kept = nil
 		}
-		kept = append(kept, entry)
+		kept = append(kept, e)
 	}
 	return kept
+}
+
+func entriesOf(epochs []epoch) (entries []checkpoint.EpochEntry) {
+	for _, e := range epochs {
+		entries = append(entries, e.EpochEntry)
+	}
+	return entries
+}
+
+// epochsEnd is the offset from which on a truncation drops epochs: behind the
+// log end those without a batch, but never the one that holds the log start.
+func (p *partition) epochsEnd(offset int64) int64 {
+	if offset < p.end() {
+		return offset
+	}
+	return max(p.end(), p.start+1)
+}
+
+// floor is the epoch of what was deleted last, which recovery may still find in
+// front of the log start after a truncation forgot it.
+func (p *partition) floor(start int64) (epoch, bool) {
+	i := p.index(start)
+	if i == len(p.log) || p.log[i].header.BaseOffset >= start {
+		i--
+	}
+	if i < 0 {
+		return epoch{}, false
+	}
+	e := epoch{begun: true}
+	e.Epoch, e.Start = p.log[i].header.LeaderEpoch, start
+	return e, true
 }
 
 // settleEpochs takes the epochs of a log that was opened, or whose change of
@@ -61,24 +94,29 @@ func (p *partition) settleEpochs(found []checkpoint.EpochEntry, start int64) boo
 	if n := len(base); n > 0 && base[n-1].Start == end && !base[n-1].begun {
 		options = append(options, base[:n-1])
 	}
+	if p.epochsBefore != nil && p.epochMaybe != nil && p.epochMaybe.Start >= end {
+		options = append(options, dropEpochs(p.epochsBefore, end+1))
+	}
+	p.epochsBefore = nil
 	if m := p.epochMaybe; m != nil && m.Start <= end {
 		for _, o := range options[:len(options):len(options)] {
 			options = append(options, assign(o, *m))
 		}
 	}
 	p.epochMaybe = nil
+	if e, ok := p.floor(start); ok {
+		for _, o := range options[:len(options):len(options)] {
+			if len(o) == 0 || o[0].Start > start {
+				options = append(options, append([]epoch{e}, o...))
+			}
+		}
+	}
 	for _, o := range options {
-		if slices.Equal(epochsFrom(o, start), epochsFrom(wrap(found), start)) {
+		o = epochsFrom(o, start)
+		if slices.Equal(entriesOf(o), found) {
 			p.epochs = o
 			return true
 		}
 	}
 	return false
-}
-
-func wrap(entries []checkpoint.EpochEntry) (epochs []epoch) {
-	for _, e := range entries {
-		epochs = append(epochs, epoch{EpochEntry: e})
-	}
-	return epochs
 }

@@ -190,7 +190,7 @@ func judgeMarker(s *producer, r request) verdict {
 
 // fits tells whether an error of an append is the one expected.
 func (v verdict) fits(err error) bool {
-	if v.duplicate && v.forgetful && errors.Is(err, producerstate.ErrOutOfOrderSequence) {
+	if v.duplicate && v.forgetful && (errors.Is(err, producerstate.ErrOutOfOrderSequence) || errors.Is(err, producerstate.ErrInvalidTxnState)) {
 		return true
 	}
 	return v.refused != nil && errors.Is(err, v.refused)

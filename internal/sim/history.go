@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/oncelog/oncelog/batch"
@@ -189,7 +190,7 @@ func (h *history) partitions() (list []*partition) {
 
 // expected tells whether an error comes from a failure that the history made.
 func (h *history) expected(err error) bool {
-	return h.disk.failed || h.full && errors.Is(err, log.ErrNoSpace) || h.dead()
+	return h.disk.failed || h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) || h.dead()
 }
 
 // log gives the open log of a partition, nil if it does not serve because of a

@@ -11,6 +11,7 @@ import (
 
 // entry is one batch of a log, as it must be stored.
 type entry struct {
+	client batch.Batch // as it was sent
 	bytes  batch.Batch
 	header batch.Header
 	marker *batch.Marker
@@ -54,6 +55,8 @@ type partition struct {
 	startMax   int64   // the log start may be here
 	truncateTo int64   // the log may end here; -1: no truncation
 	epochMaybe *epoch
+	// epochsBefore are those from before, if that failed.
+	epochsBefore []epoch
 	// flight is an append that is being made and may be in the log already.
 	flight []entry
 
@@ -86,7 +89,12 @@ func (p *partition) end() int64 {
 func (p *partition) push(e entry) {
 	p.log = append(p.log, e)
 	p.state.apply(&e.header, e.marker)
-	p.epochs = assign(p.epochs, epoch{checkpoint.EpochEntry{Epoch: e.header.LeaderEpoch, Start: e.header.BaseOffset}, false})
+	next := epoch{EpochEntry: checkpoint.EpochEntry{Epoch: e.header.LeaderEpoch, Start: e.header.BaseOffset}}
+	if n := len(p.epochs); n > 0 && p.epochs[n-1].begun && p.epochs[n-1].Start == next.Start && p.epochs[n-1].Epoch < next.Epoch {
+		replaced := p.epochs[n-1] // it is back if the batch is lost
+		p.epochMaybe = &replaced
+	}
+	p.epochs = assign(p.epochs, next)
 	if e.header.IsTransactional() {
 		delete(p.verified, e.header.Producer.ID)
 	}

@@ -123,19 +123,24 @@ func (h *history) begin() bool {
 func (h *history) end(last bool) {
 	h.makeRoom()
 	h.tell("close")
+	whole := !h.anyLatched()
 	err := h.sys.close()
 	failed := h.disk.disarm()
 	if h.dead() {
 		return
 	}
 	if err != nil {
-		if !failed && !h.anyLatched() {
+		if !failed && whole {
 			h.fail("the store does not close: %v", err)
 		}
 		h.tell("does not close: %v", err)
 		if last {
 			h.fail("the last life does not end well: %v", err)
 		}
+		h.after(lossKill)
+		return
+	}
+	if !whole {
 		h.after(lossKill)
 		return
 	}

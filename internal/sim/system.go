@@ -24,6 +24,8 @@ type system interface {
 	partition(tp topic.Partition) (*log.Log, error)
 	// reopen opens one partition again, with what is on its disk.
 	reopen(tp topic.Partition) error
+	// record makes the points of one checkpoint durable, or leaves it.
+	record(tp topic.Partition, p log.Points) error
 	// checkpoint checkpoints all partitions and records their points.
 	checkpoint() error
 	// work does what the store would do in the background by now.
@@ -57,10 +59,11 @@ func (s *store) partition(tp topic.Partition) (*log.Log, error) { return s.c.Par
 func (s *store) reopen(tp topic.Partition) error {
 	return s.c.Reopen(context.Background(), tp)
 }
-func (s *store) checkpoint() error { return s.c.Checkpoint(context.Background()) }
-func (s *store) work()             { s.c.Work() }
-func (s *store) sync() error       { return s.c.Sync(context.Background()) }
-func (s *store) close() error      { return s.c.Close(context.Background()) }
+func (s *store) checkpoint() error                        { return s.c.Checkpoint(context.Background()) }
+func (s *store) record(topic.Partition, log.Points) error { return nil }
+func (s *store) work()                                    { s.c.Work() }
+func (s *store) sync() error                              { return s.c.Sync(context.Background()) }
+func (s *store) close() error                             { return s.c.Close(context.Background()) }
 func (s *store) create(name string, c catalog.TopicConfig) error {
 	return s.c.CreateTopic(context.Background(), name, c)
 }
@@ -185,8 +188,13 @@ func (b *bare) writePoints() error {
 
 // Record implements log.Checkpoints.
 func (b *bare) Record(_ context.Context, tp topic.Partition, p log.Points) error {
+	before := b.points[tp]
 	b.points[tp] = p
-	return b.writePoints()
+	err := b.writePoints()
+	if err != nil {
+		b.points[tp] = before
+	}
+	return err
 }
 
 func (b *bare) partition(tp topic.Partition) (*log.Log, error) {
@@ -230,6 +238,8 @@ func (b *bare) checkpoint() error {
 	}
 	return errors.Join(errs, b.writePoints())
 }
+
+func (b *bare) record(tp topic.Partition, p log.Points) error { return b.Record(ctx, tp, p) }
 
 func (b *bare) work() { b.workers.Run() }
 

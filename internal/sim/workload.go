@@ -1,0 +1,556 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"syscall"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/internal/vfs/faultfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// step does one thing, sometimes with a failure in it.
+func (h *history) step() {
+	h.count.Steps++
+	h.now += int64(1 + h.rng.IntN(2000))
+	if h.chance(0.02) {
+		h.now += int64(h.rng.IntN(200_000))
+	}
+	if h.chance(0.05) {
+		h.armFailure(8)
+	}
+	h.act()
+	if h.disk.disarm() {
+		h.count.Failures++
+	}
+}
+
+// armFailure lets one operation of the next n or so fail.
+func (h *history) armFailure(n int) {
+	effect := []faultfs.Effect{faultfs.Fail, faultfs.Fail, faultfs.Short, faultfs.Torn, faultfs.Lose}[h.rng.IntN(5)]
+	var kinds []faultfs.Kind
+	err := error(syscall.EIO)
+	switch {
+	case effect == faultfs.Lose:
+		kinds = []faultfs.Kind{faultfs.Sync}
+	case effect != faultfs.Fail:
+		kinds = []faultfs.Kind{faultfs.Write}
+	case h.chance(0.3):
+		kinds = []faultfs.Kind{faultfs.Sync, faultfs.SyncDir}
+	}
+	h.tell("a failure is due: effect %d of %v", effect, kinds)
+	h.disk.failIn(h.rng.IntN(n), effect, err, kinds...)
+}
+
+// act draws what to do.
+func (h *history) act() {
+	list := h.partitions()
+	if len(list) == 0 || !h.bare && h.chance(0.02) {
+		h.changeTopics()
+		return
+	}
+	switch h.rng.IntN(40) {
+	case 0, 1:
+		h.checkpoint()
+		return
+	case 2, 3:
+		h.tell("background")
+		h.sys.work()
+		h.observeAll()
+		return
+	case 4:
+		h.syncAll()
+		return
+	case 5:
+		h.tell("the kernel writes back")
+		h.disk.mem.WriteBack(vfs.CrashOptions{Rand: h.rng, KeepUnsynced: h.rng.Float64()})
+		return
+	case 6:
+		if !h.full && h.chance(0.3) {
+			h.full = true
+			h.disk.mem.SetCapacity(max(h.disk.mem.Used()+int64(h.rng.IntN(100_000)), 1))
+			h.tell("the disk is full")
+		}
+		return
+	case 7:
+		h.makeRoom()
+		return
+	}
+	p := list[h.rng.IntN(len(list))]
+	l := h.log(p)
+	if l == nil || h.dead() {
+		return
+	}
+	h.actOn(p, l)
+	if l, _ = h.sys.partition(p.tp); l == nil {
+		return // it did not open again
+	}
+	// A truncation on its way cannot wait for room.
+	if h.full && l.Failed() != nil && !h.disk.failed && !h.dead() && p.truncateTo < 0 {
+		h.fail("%s: a full disk latches the log: %v", p.tp, l.Failed())
+	}
+	h.observe(p, l)
+}
+
+func (h *history) actOn(p *partition, l *log.Log) {
+	switch k := h.rng.IntN(60); {
+	case k < 40:
+		h.appendAny(p, l)
+	case k < 44:
+		h.tell("%s roll", p.tp)
+		h.allow(p, "roll", l.Roll())
+	case k < 46:
+		points, err := l.Checkpoint(ctx)
+		h.tell("%s checkpoint: %+v, %v", p.tp, points, err)
+		if err == nil {
+			err = h.sys.record(p.tp, points)
+		}
+		h.allow(p, "checkpoint", err)
+	case k < 48:
+		err := l.Sync(ctx)
+		h.tell("%s sync: %v", p.tp, err)
+		h.allow(p, "sync", err)
+	case k < 50:
+		h.retain(p, l)
+	case k < 52:
+		h.deleteRecords(p, l)
+	case k < 54:
+		h.truncate(p, l)
+	case k < 55:
+		h.beginEpoch(p, l)
+	case k < 57 && p.replicated:
+		h.advance(p, l)
+	case k < 58:
+		h.reopenWell(p)
+	default:
+		h.look(p, l)
+	}
+}
+
+// allow fails the history unless the error is one that a failure explains.
+func (h *history) allow(p *partition, what string, err error) bool {
+	if err == nil || h.dead() {
+		return err == nil
+	}
+	if !h.expected(err) {
+		h.fail("%s: %s: %v", p.tp, what, err)
+	}
+	h.tell("%s: %s: %v", p.tp, what, err)
+	return false
+}
+
+// look reads somewhere.
+func (h *history) look(p *partition, l *log.Log) {
+	f := l.Frontiers()
+	o := log.ReadOptions{BytesMax: 1 + h.rng.IntN(6000), Replica: h.chance(0.2), Unchecked: h.chance(0.2)}
+	if h.chance(0.5) {
+		o.Isolation = log.ReadCommitted
+	}
+	h.read(p, l, f.LogStart+h.rng.Int64N(f.LogEnd-f.LogStart+1), o)
+	if h.chance(0.3) {
+		h.checkTimes(p, l)
+	}
+}
+
+// meanwhile is what others do during a sync.
+func (h *history) meanwhile() {
+	if !h.chance(0.1) {
+		return
+	}
+	list := h.partitions()
+	for range 1 + h.rng.IntN(3) {
+		p := list[h.rng.IntN(len(list))]
+		l, err := h.sys.partition(p.tp)
+		if err != nil || l.Failed() != nil || h.dead() {
+			return
+		}
+		h.observe(p, l)
+		h.tell("%s meanwhile", p.tp)
+		if h.chance(0.7) {
+			h.appendAny(p, l)
+		} else {
+			h.look(p, l)
+		}
+	}
+}
+
+// alone keeps others out: f holds what an append needs.
+func (h *history) alone(f func()) {
+	inside := h.disk.inside
+	h.disk.inside = true
+	f()
+	h.disk.inside = inside
+}
+
+func (h *history) checkpoint() {
+	err := h.sys.checkpoint()
+	h.tell("checkpoint of all: %v", err)
+	if err != nil && !h.expected(err) && !h.anyLatched() {
+		h.fail("checkpoint of all: %v", err)
+	}
+	h.observeAll()
+}
+
+func (h *history) syncAll() {
+	err := h.sys.sync()
+	h.tell("sync of all: %v", err)
+	if h.dead() {
+		return
+	}
+	if err != nil && !h.expected(err) && !h.anyLatched() {
+		h.fail("sync of all: %v", err)
+	}
+	h.observeAll()
+	for _, p := range h.partitions() {
+		if l, e := h.sys.partition(p.tp); e == nil && err == nil && !h.disk.failed && l.Frontiers().Durable < l.Frontiers().LogEnd && !h.full {
+			// Appends that came meanwhile need not be covered.
+			h.tell("%s is synced to %d of %d", p.tp, l.Frontiers().Durable, p.end())
+		}
+	}
+}
+
+func (h *history) observeAll() {
+	for _, p := range h.partitions() {
+		if l, err := h.sys.partition(p.tp); err == nil {
+			h.observe(p, l)
+		}
+	}
+}
+
+func (h *history) anyLatched() bool {
+	return slices.ContainsFunc(h.partitions(), func(p *partition) bool {
+		l, err := h.sys.partition(p.tp)
+		return err != nil || l.Failed() != nil
+	})
+}
+
+func (h *history) retain(p *partition, l *log.Log) {
+	before := l.Frontiers()
+	limits, maybe := p.config.RetentionAge > 0 || p.config.RetentionBytes > 0, p.startMax
+	if limits {
+		p.startMax = math.MaxInt64 // what comes meanwhile may go, too
+	}
+	n, err := l.Retain(ctx)
+	h.tell("%s retain: %d, %v", p.tp, n, err)
+	if h.dead() || !h.allow(p, "retain", err) {
+		return
+	}
+	f := l.Frontiers()
+	h.started(p, f.LogStart)
+	p.startMax = maybe
+	if !limits && f.LogStart != before.LogStart {
+		h.fail("%s: retention without limits moves the log start from %d to %d", p.tp, before.LogStart, f.LogStart)
+	}
+}
+
+// started notes that the log start was put somewhere. An earlier attempt to put
+// it elsewhere, that failed, may still show.
+func (h *history) started(p *partition, start int64) {
+	if start < p.start || start > max(p.start, p.startMax) {
+		h.fail("%s starts at %d, the model at %d", p.tp, start, p.start)
+	}
+	p.start = start
+	p.epochs = epochsFrom(p.epochs, start)
+}
+
+func (h *history) deleteRecords(p *partition, l *log.Log) {
+	f := l.Frontiers()
+	offset := f.LogStart + h.rng.Int64N(f.HighWatermark-min(f.LogStart, f.HighWatermark)+1)
+	if h.chance(0.1) {
+		offset = f.HighWatermark + 1
+	}
+	want := offset
+	if offset <= f.HighWatermark {
+		p.startMax = max(p.startMax, offset)
+	}
+	start, err := l.DeleteRecords(ctx, offset)
+	h.tell("%s delete records below %d: %d, %v", p.tp, offset, start, err)
+	if errors.Is(err, log.ErrOffsetOutOfRange) && offset > f.HighWatermark || h.dead() || !h.allow(p, "delete records", err) {
+		return
+	}
+	if start != max(want, f.LogStart) {
+		h.fail("%s: records below %d deleted, the log starts at %d", p.tp, want, start)
+	}
+	h.started(p, start)
+}
+
+func (h *history) truncate(p *partition, l *log.Log) {
+	f := l.Frontiers()
+	low := f.HighWatermark
+	if p.replicated {
+		low = max(low, p.seen)
+	}
+	low = max(low, f.LogStart)
+	offset := low + h.rng.Int64N(f.LogEnd-min(low, f.LogEnd)+2)
+	inside := offset < f.LogEnd && !p.boundary(offset)
+	if !inside {
+		p.truncateTo = offset
+	}
+	var err error
+	h.alone(func() { err = l.Truncate(ctx, offset) })
+	h.tell("%s truncate to %d: %v", p.tp, offset, err)
+	if h.dead() {
+		return
+	}
+	if errors.Is(err, log.ErrBelowHighWatermark) && l.Frontiers().HighWatermark > offset {
+		p.truncateTo = -1 // sealing what was rolled moved the high watermark
+		return
+	}
+	if inside {
+		if !errors.Is(err, log.ErrNotBatchBoundary) {
+			h.allow(p, "truncate in the middle of a batch", err)
+			if err == nil {
+				h.fail("%s is truncated to %d, in the middle of a batch", p.tp, offset)
+			}
+		}
+		return
+	}
+	if !h.allow(p, "truncate", err) {
+		if l.Failed() == nil {
+			p.truncateTo = -1
+			h.adoptEpochs(p, l, offset)
+		}
+		return
+	}
+	p.truncateTo = -1
+	p.epochs = dropEpochs(p.epochs, p.epochsEnd(offset))
+	if offset < p.end() {
+		p.cut(offset)
+		p.killSafe, p.powerSafe = min(p.killSafe, offset), min(p.powerSafe, offset)
+	}
+	h.scan(p, l)
+	h.checkState(p, l)
+}
+
+// adoptEpochs takes the leader epochs of a log in which a change of them
+// failed. On disk both may be.
+func (h *history) adoptEpochs(p *partition, l *log.Log, offset int64) {
+	dropped := dropEpochs(p.epochs, p.epochsEnd(offset))
+	if slices.Equal(l.Epochs(), entriesOf(dropped)) {
+		if n := len(p.epochs); n > len(dropped) {
+			p.epochMaybe = &p.epochs[n-1]
+		}
+		p.epochs = dropped
+	}
+}
+
+func (h *history) beginEpoch(p *partition, l *log.Log) {
+	e := p.epoch() + int32(h.rng.IntN(4)) - 1
+	next := epoch{begun: true}
+	next.Epoch, next.Start = e, p.end()
+	known := len(p.epochs) > 0
+	stale := e < 0 || known && e < p.epoch()
+	if !stale {
+		p.epochMaybe = &next
+	}
+	before := p.epochs
+	if !stale {
+		p.epochsBefore = before
+		p.epochs = assign(before, epoch{EpochEntry: next.EpochEntry}) // in force for appends meanwhile
+	}
+	err := l.BeginEpoch(e)
+	h.tell("%s begin epoch %d at %d: %v", p.tp, e, next.Start, err)
+	if stale {
+		if !errors.Is(err, log.ErrStaleLeaderEpoch) {
+			h.fail("%s begins epoch %d, it is at %d: %v", p.tp, e, p.epoch(), err)
+		}
+		return
+	}
+	if h.dead() {
+		return
+	}
+	if !h.allow(p, "begin epoch", err) {
+		return
+	}
+	for i := range p.epochs {
+		if p.epochs[i].Epoch == e {
+			p.epochs[i].begun = true
+			p.epochMaybe = nil
+		}
+	}
+	p.epochsBefore = nil
+	// Else a later one came meanwhile, and may be lost with its batch.
+}
+
+// advance moves the high watermark of a replicated log, as a leader would tell.
+func (h *history) advance(p *partition, l *log.Log) {
+	f := l.Frontiers()
+	bound := f.LogEnd
+	if p.config.Durability == log.DurabilityFsync {
+		bound = f.Durable
+	}
+	to := f.HighWatermark + h.rng.Int64N(max(bound-f.HighWatermark, 0)+1)
+	p.inLife = to
+	l.AdvanceHighWatermark(to)
+	h.tell("%s high watermark to %d", p.tp, to)
+	p.seen = max(p.seen, to)
+	p.killSafe = max(p.killSafe, to)
+	if p.config.Durability == log.DurabilityFsync {
+		p.powerSafe = max(p.powerSafe, to)
+	}
+}
+
+// reopenWell opens one partition again, of a history of bare logs.
+func (h *history) reopenWell(p *partition) {
+	if !h.bare {
+		return
+	}
+	h.tell("%s opened again", p.tp)
+	var err error
+	h.alone(func() { err = h.sys.reopen(p.tp) })
+	if h.dead() {
+		return
+	}
+	if err != nil {
+		h.allow(p, "reopen", err)
+		return
+	}
+	l, err := h.sys.partition(p.tp)
+	if err != nil {
+		h.fail("%s: %v", p.tp, err)
+	}
+	h.settle(p, l, lossNone)
+}
+
+// changeTopics makes, changes or deletes a topic.
+func (h *history) changeTopics() {
+	h.alone(func() {
+		switch k := h.rng.IntN(4); {
+		case len(h.topic) > 0 && k == 0:
+			h.deleteTopic(h.topic[h.rng.IntN(len(h.topic))])
+		case len(h.topic) > 0 && k == 1:
+			h.alterTopic(h.topic[h.rng.IntN(len(h.topic))])
+		case len(h.topic) < 3:
+			h.createTopic()
+		}
+	})
+}
+
+func (h *history) createTopic() {
+	name := fmt.Sprintf("t%d", h.rng.IntN(4))
+	if h.find(name) != nil {
+		return
+	}
+	s := &subject{name: name, config: h.topicConfig(), maybe: true}
+	for i := range s.config.Partitions {
+		tp := topic.Partition{Topic: name, Index: int32(i)}
+		s.parts = append(s.parts, newPartition(tp, h.logConfig(s.config), false))
+	}
+	h.topic = append(h.topic, s)
+	err := h.sys.create(name, s.config)
+	h.tell("create topic %s %+v: %v", name, s.config, err)
+	if h.dead() {
+		return
+	}
+	if err != nil && !h.expected(err) {
+		h.fail("topic %s is not created: %v", name, err)
+	}
+	there := slices.Contains(h.sys.topics(), name)
+	if err == nil {
+		if !there {
+			h.fail("topic %s is created and not there", name)
+		}
+		s.maybe = false
+	}
+	// With an error it stays in doubt until the store is opened again.
+}
+
+func (h *history) deleteTopic(s *subject) {
+	if s.maybe {
+		return
+	}
+	s.maybe = true
+	err := h.sys.remove(s.name)
+	h.tell("delete topic %s: %v", s.name, err)
+	if h.dead() {
+		return
+	}
+	there := slices.Contains(h.sys.topics(), s.name)
+	switch {
+	case err == nil && there:
+		h.fail("topic %s is deleted and there", s.name)
+	case err == nil:
+		h.topic = slices.DeleteFunc(h.topic, func(o *subject) bool { return o == s })
+	case !h.expected(err):
+		h.fail("topic %s is not deleted: %v", s.name, err)
+	case there:
+		s.maybe = false
+	default:
+		h.fail("topic %s is not deleted (%v), and not there", s.name, err)
+	}
+}
+
+func (h *history) alterTopic(s *subject) {
+	if s.maybe || s.other != nil {
+		return
+	}
+	for _, p := range s.parts {
+		if l, err := h.sys.partition(p.tp); err != nil || l.Failed() != nil {
+			return
+		}
+	}
+	next := s.config
+	next.Partitions = 0
+	next.Durability = log.DurabilityOS + log.DurabilityFsync - s.config.Durability
+	s.other = &catalog.TopicConfig{}
+	*s.other = s.config
+	s.other.Durability = next.Durability
+	err := h.sys.alter(s.name, next)
+	h.tell("alter topic %s to %s: %v", s.name, next.Durability, err)
+	if h.dead() {
+		return
+	}
+	if err != nil && !h.expected(err) {
+		h.fail("topic %s is not altered: %v", s.name, err)
+	}
+	for _, p := range s.parts {
+		l, e := h.sys.partition(p.tp)
+		if e != nil {
+			continue
+		}
+		p.config.Durability = l.Config().Durability
+		if err == nil && p.config.Durability != next.Durability {
+			h.fail("%s has durability %s after the change to %s", p.tp, p.config.Durability, next.Durability)
+		}
+	}
+	if err == nil {
+		s.config.Durability, s.other = next.Durability, nil
+	}
+	h.observeAll()
+}
+
+// quiet ends all transactions and waits: then everything is stable.
+func (h *history) quiet() {
+	h.makeRoom()
+	h.disk.between = nil
+	for _, p := range h.partitions() {
+		l := h.log(p)
+		if l == nil {
+			h.fail("%s does not serve in the last life", p.tp)
+		}
+		for _, id := range h.ids() {
+			if s := p.state.producers[id]; s != nil && s.open >= 0 {
+				m := batch.Marker{Producer: batch.Producer{ID: id, Epoch: s.epoch}, CoordinatorEpoch: max(s.coordinator, 0), Timestamp: h.now}
+				h.appendMarker(p, l, h.stamped(p, batch.AppendMarker(nil, m), &m, []int64{h.now}, p.end()), log.MarkerOptions{})
+			}
+		}
+	}
+	h.syncAll()
+	for _, p := range h.partitions() {
+		l := h.log(p)
+		if p.replicated {
+			p.inLife = p.end()
+			l.AdvanceHighWatermark(p.end())
+		}
+		h.observe(p, l)
+		if f := l.Frontiers(); f.LastStable != f.LogEnd || f.HighWatermark != f.LogEnd {
+			h.fail("%s does not go quiet: %+v", p.tp, f)
+		}
+	}
+}
