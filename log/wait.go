@@ -188,6 +188,9 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 		select {
 		case <-w.ready:
 		case <-ctx.Done():
+			// The flush under way may have begun before this batch, and
+			// nobody may be left to make the next one.
+			l.flushIfDue()
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 		}
 	}

@@ -82,8 +82,10 @@ type history struct {
 	id    int // of the last batch
 	build batch.Builder
 	count Counts
-	bare  bool
-	full  bool // the disk is
+	// failures is what count had when this life began.
+	failures int64
+	bare     bool
+	full     bool // the disk is
 
 	base int // operations of the disks before this one
 }

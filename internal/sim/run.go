@@ -115,6 +115,7 @@ func (h *history) begin() bool {
 		h.swap(h.disk.after(lossKill))
 		h.loss = max(h.loss, lossKill)
 	}
+	h.failures = h.count.Failures
 	h.settleAll()
 	return !h.dead()
 }
@@ -144,7 +145,9 @@ func (h *history) end(last bool) {
 		h.after(lossKill)
 		return
 	}
-	h.garbage()
+	if h.count.Failures == h.failures { // else some is removed by the next opening
+		h.garbage()
+	}
 	for _, p := range h.partitions() {
 		p.powerSafe = p.end()
 		p.killSafe = p.end()
