@@ -94,16 +94,18 @@ func (p *partition) settleEpochs(found []checkpoint.EpochEntry, start int64) boo
 	if n := len(base); n > 0 && base[n-1].Start == end && !base[n-1].begun {
 		options = append(options, base[:n-1])
 	}
-	if p.epochsBefore != nil && p.epochMaybe != nil && p.epochMaybe.Start >= end {
+	if p.epochsBefore != nil {
 		options = append(options, dropEpochs(p.epochsBefore, end+1))
 	}
-	p.epochsBefore = nil
-	if m := p.epochMaybe; m != nil && m.Start <= end {
+	for _, m := range p.epochMaybe {
+		if m.Start > end {
+			continue
+		}
 		for _, o := range options[:len(options):len(options)] {
-			options = append(options, assign(o, *m))
+			options = append(options, assign(o, m))
 		}
 	}
-	p.epochMaybe = nil
+	p.epochsBefore, p.epochMaybe = nil, nil
 	if e, ok := p.floor(start); ok {
 		for _, o := range options[:len(options):len(options)] {
 			if len(o) == 0 || o[0].Start > start {

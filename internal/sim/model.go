@@ -54,7 +54,7 @@ type partition struct {
 	pending    []entry // may follow the log, in part too
 	startMax   int64   // the log start may be here
 	truncateTo int64   // the log may end here; -1: no truncation
-	epochMaybe *epoch
+	epochMaybe []epoch
 	// epochsBefore are those from before, if that failed.
 	epochsBefore []epoch
 	// flight is an append that is being made and may be in the log already.
@@ -91,8 +91,7 @@ func (p *partition) push(e entry) {
 	p.state.apply(&e.header, e.marker)
 	next := epoch{EpochEntry: checkpoint.EpochEntry{Epoch: e.header.LeaderEpoch, Start: e.header.BaseOffset}}
 	if n := len(p.epochs); n > 0 && p.epochs[n-1].begun && p.epochs[n-1].Start == next.Start && p.epochs[n-1].Epoch < next.Epoch {
-		replaced := p.epochs[n-1] // it is back if the batch is lost
-		p.epochMaybe = &replaced
+		p.epochMaybe = append(p.epochMaybe, p.epochs[n-1]) // it is back if the batch is lost
 	}
 	p.epochs = assign(p.epochs, next)
 	if e.header.IsTransactional() {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"github.com/oncelog/oncelog/batch"
-	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/internal/vfs/faultfs"
@@ -333,7 +332,7 @@ func (h *history) adoptEpochs(p *partition, l *log.Log, offset int64) {
 	dropped := dropEpochs(p.epochs, p.epochsEnd(offset))
 	if slices.Equal(l.Epochs(), entriesOf(dropped)) {
 		if n := len(p.epochs); n > len(dropped) {
-			p.epochMaybe = &p.epochs[n-1]
+			p.epochMaybe = append(p.epochMaybe, p.epochs[n-1])
 		}
 		p.epochs = dropped
 	}
@@ -346,11 +345,13 @@ func (h *history) beginEpoch(p *partition, l *log.Log) {
 	known := len(p.epochs) > 0
 	stale := e < 0 || known && e < p.epoch()
 	if !stale {
-		p.epochMaybe = &next
+		p.epochMaybe = append(p.epochMaybe[max(len(p.epochMaybe)-5, 0):], next)
 	}
 	before := p.epochs
 	if !stale {
-		p.epochsBefore = before
+		if p.epochsBefore == nil {
+			p.epochsBefore = before
+		}
 		p.epochs = assign(before, epoch{EpochEntry: next.EpochEntry}) // in force for appends meanwhile
 	}
 	err := l.BeginEpoch(e)
