@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"github.com/oncelog/oncelog/batch"
-	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/internal/vfs/faultfs"
 	"github.com/oncelog/oncelog/log"
