@@ -25,6 +25,7 @@ run: ## build, and show the engine at work on a directory that Apache Kafka wrot
 
 test: ## all tests, with invariants on and the fuzz corpora replayed
 	$(GO) test -tags $(TAGS) $(PKG)
+	$(GO) test -count=1 -tags '$(TAGS) plant' -run Planted ./internal/sim
 
 race: ## all tests under the race detector
 	$(GO) test -race -tags $(TAGS) -timeout 30m $(PKG)
@@ -33,6 +34,7 @@ fuzz: ## run each fuzz target for FUZZTIME (1m)
 	@GO="$(GO)" ./scripts/fuzz.sh "$(TAGS)" "$(FUZZTIME)" $(PKG)
 
 sim: ## the crash model with random seeds for SIMTIME (10m)
+	$(GO) test -count=1 -tags '$(TAGS) plant' -run Planted ./internal/sim
 	$(GO) test -tags $(TAGS) -count=1 -timeout 0 ./internal/sim -sim.duration=$(SIMTIME)
 
 interop-kafka: ## exchange directories with a real Apache Kafka, both ways
@@ -45,6 +47,7 @@ vet: ## go vet for amd64 and arm64, with and without invariants
 	GOOS=linux GOARCH=amd64 $(GO) vet $(PKG)
 	GOOS=linux GOARCH=arm64 $(GO) vet $(PKG)
 	GOOS=linux GOARCH=amd64 $(GO) vet -tags $(TAGS) $(PKG)
+	GOOS=linux GOARCH=amd64 $(GO) vet -tags '$(TAGS) plant' $(PKG)
 
 staticcheck: ## a second opinion; fetches its tool
 	$(GO) run $(STATICCHECK) -tags $(TAGS) $(PKG)

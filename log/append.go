@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
 )
@@ -156,7 +157,7 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	if !a.Duplicate {
 		l.written(r.batch)
 	}
-	if a.LastOffset < 0 {
+	if a.LastOffset < 0 || plant.Enabled && a.Duplicate && plant.Is(plant.DuplicateEarly) {
 		return a, nil
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {

@@ -136,6 +136,9 @@ func (l *Log) closeCleanly() error {
 	if err := l.flush(); err != nil {
 		return err
 	}
+	if err := l.removeLeftover(); err != nil {
+		return err
+	}
 	if err := l.mendIndexes(); err != nil {
 		return err
 	}

@@ -142,6 +142,13 @@ func (c *epochCache) truncateEnd(offset int64) {
 	}
 }
 
+// restore undoes a change.
+func (c *epochCache) restore(entries []checkpoint.EpochEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries, c.dirty = entries, true
+}
+
 // truncateStart drops epochs that ended at or before offset; the one that
 // holds it begins there.
 func (c *epochCache) truncateStart(offset int64) {

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
@@ -298,16 +299,20 @@ func (l *Log) corrupt(f segment.SegmentFiles, pos, offset int64, cause error, re
 // lack.
 func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next int64) (walkedSegment, extent, error) {
 	w := walkedSegment{files: f, from: f.Base}
+	believed := point // indexes count below it
+	if plant.Enabled && plant.Is(plant.IndexBelieved) {
+		believed = math.MaxInt64
+	}
 	file, err := l.o.FS.Open(f.Paths[segment.KindLog])
 	if err != nil {
 		return w, extent{}, err
 	}
 	defer file.Close()
-	x, err := l.readIndexes(f, point)
+	x, err := l.readIndexes(f, believed)
 	if err != nil {
 		return w, extent{}, err
 	}
-	start, err := l.trusted(file, f, x, point)
+	start, err := l.trusted(file, f, x, believed)
 	if err != nil {
 		return w, extent{}, err
 	}

@@ -30,9 +30,10 @@ type Log struct {
 	maintainMu sync.Mutex // one seal, checkpoint, retention, truncation or close at a time
 	// Guarded by maintainMu.
 	recoveryPoint int64
-	snapshots     []int64 // offsets of the snapshot files, ascending
-	markOffered   int64   // high watermark of the last checkpoint, which its caller records
-	markRecorded  int64   // high watermark that a crash would start from
+	snapshots     []int64            // offsets of the snapshot files, ascending
+	leftover      []*segment.Segment // deleted, but their files could not be removed
+	markOffered   int64              // high watermark of the last checkpoint, which its caller records
+	markRecorded  int64              // high watermark that a crash would start from
 	plan          *loadPlan
 
 	flushMu   sync.Mutex  // being the one who flushes

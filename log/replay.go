@@ -50,14 +50,22 @@ func (l *Log) loadProducers(p *loadPlan, end int64) error {
 	if at > indexFrom {
 		// The snapshot is younger than the indexes: they get their entries
 		// from a second replay that starts early enough.
+		if err := l.replay(table, at, end, ignoreCompleted); err != nil {
+			return err
+		}
+		l.table = table
 		early, from, err := l.newestSnapshot(p, head, indexFrom)
 		if err != nil {
 			return err
 		}
-		if err := l.replay(early, from, end, enter); err != nil {
-			return err
-		}
-		enter = ignoreCompleted
+		return l.replay(early, from, end, func(t producerstate.CompletedTxn) error {
+			// What has been open since before the head, the second replay may
+			// not know; the entries that follow these will be made with it.
+			if first, open := table.FirstUndecided(); open && first < head {
+				t.LastStable = min(t.LastStable, first)
+			}
+			return enter(t)
+		})
 	}
 	l.table = table
 	return l.replay(table, at, end, enter)

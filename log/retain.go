@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/segment"
 )
 
@@ -155,6 +156,9 @@ func (l *Log) advanceStart(ctx context.Context, start int64) error {
 	}
 	points := l.points()
 	points.LogStart = start
+	if plant.Enabled && plant.Is(plant.StartNotRecorded) {
+		points.LogStart = l.logStart.Load()
+	}
 	if err := l.record(ctx, points); err != nil {
 		return fmt.Errorf("record the log start %d: %w", start, err)
 	}
@@ -262,13 +266,27 @@ func (l *Log) removeSegments(n int) error {
 	bytes := int64(0)
 	for _, s := range gone {
 		bytes += s.Size()
-		if err := s.Retire(); err != nil {
-			return err
-		}
+		// The files go: an error of closing them loses nothing.
+		_ = s.Retire()
 	}
-	if err := segment.Remove(l.env, gone...); err != nil {
+	l.leftover = append(l.leftover, gone...)
+	if err := l.removeLeftover(); err != nil {
 		return err
 	}
 	l.event(Event{Kind: EventSegmentsDeleted, From: gone[0].Base, To: l.view.Load().segments[0].Base, Bytes: bytes, Count: n})
+	return nil
+}
+
+// removeLeftover removes the files of segments that left the list, in order: a
+// failure leaves them to the next time, before any later one goes, so that the
+// directory never has a hole. maintainMu is held.
+func (l *Log) removeLeftover() error {
+	if len(l.leftover) == 0 {
+		return nil
+	}
+	if err := segment.Remove(l.env, l.leftover...); err != nil {
+		return err
+	}
+	l.leftover = nil
 	return nil
 }

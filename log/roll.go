@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -199,6 +200,9 @@ func (l *Log) writeSnapshot(s *producerstate.Snapshot, offset int64) error {
 		l.appendMu.Lock()
 		file, more = s.Next(file, snapshotPiece)
 		l.appendMu.Unlock()
+	}
+	if plant.Enabled && plant.Is(plant.SnapshotAhead) {
+		file = l.table.AppendSnapshot(nil)
 	}
 	producerstate.Seal(file)
 	return l.storeSnapshot(file, offset)

@@ -49,10 +49,7 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	}
 	switch f := l.Frontiers(); {
 	case offset >= f.LogEnd:
-		// Epochs without a batch go, but not the one that holds the log start:
-		// its batches were deleted.
-		l.epochs.truncateEnd(max(f.LogEnd, f.LogStart+1))
-		return l.epochs.write(l.o.FS, l.o.Dir)
+		return l.dropEpochs(max(f.LogEnd, f.LogStart+1))
 	case offset < f.LogStart:
 		return &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
 	case offset < f.HighWatermark:
@@ -75,6 +72,23 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	}
 	if err := l.truncateLocked(v, i, offset, pos); err != nil {
 		return l.latch("truncate", err)
+	}
+	return nil
+}
+
+// dropEpochs forgets the epochs without a batch, from offset on: behind the log
+// end, but not the one that holds the log start, whose batches were deleted. On
+// a full disk nothing happens: were they forgotten here and not on disk, they
+// would be back over the batches that follow. appendMu is held.
+func (l *Log) dropEpochs(offset int64) error {
+	before := l.Epochs()
+	l.epochs.truncateEnd(offset)
+	switch err := l.epochs.write(l.o.FS, l.o.Dir); {
+	case errors.Is(err, ErrNoSpace):
+		l.epochs.restore(before)
+		return err
+	case err != nil:
+		return l.latch("write the leader epochs of", err)
 	}
 	return nil
 }
@@ -143,7 +157,13 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	segments := append(v.segments[:i:i], active)
 	l.view.Store(&view{segments})
 	l.active, l.rollAfter = active, l.o.Now().UnixMilli()
-	l.epochs.truncateEnd(offset)
+	if start := l.logStart.Load(); start > 0 {
+		// The epoch that holds the log start stays: its batches were deleted, and
+		// a leader must not fall behind it.
+		l.epochs.truncateEnd(max(offset, start+1))
+	} else {
+		l.epochs.truncateEnd(offset)
+	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
 		return err
 	}

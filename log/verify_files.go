@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
@@ -19,7 +20,11 @@ func (v *verifier) readFiles() error {
 		return err
 	}
 	for _, e := range entries {
-		if text := fileText(e); text != "" {
+		text := fileText(e)
+		if n, ok := segment.ParseName(e.Name()); text == "" && ok && n.Kind != segment.KindLog && n.Kind != segment.KindSnapshot && !v.hasSegment(n.Offset) {
+			text = "an index without its log; opening the log removes it"
+		}
+		if text != "" {
 			v.find(Finding{SeverityNote, FindingFile, filepath.Join(v.o.Dir, e.Name()), -1, -1, text})
 		}
 	}
@@ -39,6 +44,10 @@ func (v *verifier) readFiles() error {
 		return nil
 	}
 	return err
+}
+
+func (v *verifier) hasSegment(base int64) bool {
+	return slices.ContainsFunc(v.segments, func(f segment.SegmentFiles) bool { return f.Base == base })
 }
 
 // fileText is what there is to tell of a name in the directory.
@@ -118,6 +127,7 @@ func (v *verifier) concludeSnapshots(end int64) {
 	}
 	switch {
 	case v.memoryEnd >= 0 || end == 0:
+	case newest < 0 && first > 0 && v.replay.removed:
 	case newest < 0 && first > 0:
 		v.find(Finding{SeverityDamage, FindingSnapshot, v.o.Dir, -1, end,
 			fmt.Sprintf("there is no usable snapshot and the log before offset %d is gone: sequences and epochs of its producers are lost", first)})

@@ -25,6 +25,7 @@ type indexCheck struct {
 
 	times    *index.Time // nil: not known
 	timeNext int
+	loose    [2]int          // entries of the two that only Kafka before 4.1 writes so
 	max      index.TimeEntry // of the batches so far
 
 	txns    *index.Txn
@@ -140,6 +141,8 @@ func (x *indexCheck) offset(b batch.Batch, pos int64) {
 		x.appended = index.OffsetEntry{}
 		if b.LastOffset() != a.Offset {
 			x.wrongOffset(a, "the batch there and those behind it end at other offsets")
+		} else {
+			x.loose[0]++
 		}
 	}
 	for x.offsetNext < x.offsets.Len() {
@@ -168,7 +171,8 @@ func (x *indexCheck) wrongOffset(e index.OffsetEntry, why string) {
 }
 
 // time: each entry of the time index names the greatest timestamp so far and
-// the first batch that had it.
+// the last offset of the first batch that had it; before Kafka 4.1 it may be
+// that of the record.
 func (x *indexCheck) time(b batch.Batch) {
 	raised := b.MaxTimestamp() > x.max.Timestamp
 	if raised {
@@ -180,7 +184,9 @@ func (x *indexCheck) time(b batch.Batch) {
 			return
 		}
 		x.timeNext++
-		// Kafka before 4.1 may name the record instead of the batch's end.
+		if e.Offset != b.LastOffset() {
+			x.loose[1]++
+		}
 		if !raised || e.Timestamp != b.MaxTimestamp() || e.Offset < b.BaseOffset() {
 			if x.v.follow.broken > 0 {
 				continue // the batch may be among those that cannot be read
@@ -195,6 +201,12 @@ func (x *indexCheck) time(b batch.Batch) {
 // log goes on at offset end.
 func (x *indexCheck) finish(end int64) {
 	x.replayEnd(end)
+	for i, n := range x.loose {
+		if k := segment.KindOffsetIndex + segment.Kind(i); n > 0 {
+			kind := [2]string{FindingOffsetIndex, FindingTimeIndex}[i]
+			x.complain(k, kind, SeverityNote, -1, -1, "%d entries name another offset than the end of the batch, as Kafka before 4.1 does", n)
+		}
+	}
 	if x.torn || x.v.follow.unsure {
 		return
 	}

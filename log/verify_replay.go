@@ -22,6 +22,7 @@ type replay struct {
 	since    int64 // unless complete
 	pending  []int64
 	newest   int64 // offset of the newest snapshot that could be read; -1: none
+	removed  bool  // snapshots vanished while we looked, so newer ones may be there
 
 	jumps      int // sequences that do not follow
 	firstJump  position
@@ -63,7 +64,7 @@ func (r *replay) lose(from int64) {
 // adopt goes on with the state of a snapshot.
 func (r *replay) adopt(table *producerstate.Table) { r.table, r.complete = table, true }
 
-// knew tells whether something that happened at offset may be unknown here.
+// unknown tells whether something that happened at offset may be unknown here.
 func (r *replay) unknown(offset int64) bool { return !r.complete && offset < r.since }
 
 // batch applies the next batch, after the snapshots of offsets up to it.
@@ -87,13 +88,12 @@ func (r *replay) batch(v *verifier, b batch.Batch, at position, x *indexCheck) e
 		return nil
 	}
 	header := b.Header()
-	marker, err := markerOf(b)
-	if err != nil {
-		v.find(at.finding(SeverityDamage, FindingTransaction, "the control record cannot be read: %v", err))
-		return nil
+	if _, _, err := batch.ReadMarker(b); err != nil {
+		v.find(at.finding(SeverityWarning, FindingTransaction, "the control record cannot be read, and ends no transaction: %v", err))
 	}
-	if marker == nil && b.IsControl() {
-		return nil
+	marker, err := markerOf(b)
+	if err != nil || marker == nil && b.IsControl() {
+		return err
 	}
 	if marker == nil {
 		r.follows(v, &header, at)
@@ -168,13 +168,20 @@ func (r *replay) end(v *verifier) error {
 	return nil
 }
 
+// deleted tells whether an offset lies before all that is left of the log. An
+// index that was made again from that cannot know what began there, and no
+// reader can tell the difference.
+func (v *verifier) deleted(offset int64) bool {
+	return offset < v.follow.head
+}
+
 // aborted compares an ABORT marker with the transaction index. ended says that
 // the replay knew an open transaction; t is that.
 func (x *indexCheck) aborted(producer int64, at position, t producerstate.CompletedTxn, ended bool) {
 	r := &x.v.replay
 	x.orphans(at.offset)
 	if x.txnNext == x.txns.Len() || x.txns.At(x.txnNext).Last > at.offset {
-		if ended && at.offset < x.v.point {
+		if ended && at.offset < x.v.point && !x.v.deleted(t.First) {
 			path := x.f.Paths[segment.KindTxnIndex]
 			if path == "" {
 				path = segment.FileName(x.f.Base, segment.KindTxnIndex)
@@ -191,9 +198,9 @@ func (x *indexCheck) aborted(producer int64, at position, t producerstate.Comple
 		x.wrongTxn(e, true, "the marker there is of producer %d", producer)
 	case !ended && !r.unknown(e.First):
 		x.wrongTxn(e, false, "no transaction was open there")
-	case ended && e.First != t.First && !r.unknown(e.First):
+	case ended && e.First != t.First && !r.unknown(e.First) && !x.v.deleted(t.First):
 		x.wrongTxn(e, e.First > t.First, "the transaction began at offset %d", t.First)
-	case ended && e.LastStable != t.LastStable && !r.unknown(e.LastStable):
+	case ended && e.LastStable != t.LastStable && !r.unknown(e.LastStable) && !x.v.deleted(t.LastStable):
 		x.wrongTxn(e, e.LastStable > t.LastStable, "the last stable offset was %d", t.LastStable)
 	}
 }
@@ -204,7 +211,8 @@ func (x *indexCheck) orphans(offset int64) {
 		e := x.txns.At(x.txnNext)
 		x.txnNext++
 		if x.v.follow.broken == 0 && !x.v.follow.unsure {
-			x.wrongTxn(e, false, "there is no ABORT marker")
+			// Compaction keeps an entry no longer than its marker.
+			x.wrongTxn(e, true, "there is no ABORT marker")
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package log
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -17,6 +19,10 @@ func (v *verifier) readSnapshot(offset int64) ([]producerstate.Info, *producerst
 		if infos, table, err = parseSnapshot(b); err == nil {
 			return infos, table
 		}
+	}
+	if errors.Is(err, fs.ErrNotExist) && !v.o.Clean {
+		v.replay.removed = true // meanwhile: the directory is in use
+		return nil, nil
 	}
 	v.find(Finding{v.must(offset, SeverityWarning), FindingSnapshot, path, -1, offset, fmt.Sprintf("the snapshot cannot be read: %v", err)})
 	return nil, nil
@@ -44,6 +50,9 @@ func (r *replay) snapshot(v *verifier, offset int64, last bool) error {
 		return nil
 	}
 	r.newest = offset
+	if r.unknown(offset) {
+		return nil // it is of a place that was not seen
+	}
 	c := snapshotCheck{v: v, r: r, offset: offset, name: v.snapshotPath(offset), last: last}
 	if c.compare(infos, table); c.differs || !r.complete {
 		r.adopt(table)
@@ -112,7 +121,8 @@ func (c *snapshotCheck) producer(s *producerstate.Info) {
 	default:
 		newer := e.Producer.Epoch == s.Producer.Epoch && e.Batches > 0 && e.LastOffset > s.LastOffset
 		older := c.last && s.Batches > 0 && e.LastOffset != s.LastOffset
-		c.complain(newer || older, "producer %d: the snapshot says %s, the log says %s", id, describe(s), describe(&e))
+		moved := e.Producer.Epoch == s.Producer.Epoch && s.LastSequence >= 0 && e.LastSequence == s.LastSequence && e.LastOffset != s.LastOffset
+		c.complain(newer || older || moved, "producer %d: the snapshot says %s, the log says %s", id, describe(s), describe(&e))
 	}
 }
 

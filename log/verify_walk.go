@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 
@@ -25,6 +26,8 @@ type follow struct {
 	pending *Finding // a gap that is not proven to be one of compaction
 	broken  int64    // end position of the last damage in this segment's file
 	shaken  bool     // the batch before is misplaced: a gap behind it means nothing
+	gone    bool     // segments were deleted meanwhile, all up to the one before
+	head    int64    // base of the first segment that is there
 }
 
 // start prepares the walk.
@@ -95,8 +98,7 @@ func (v *verifier) gone(f segment.SegmentFiles, err error) bool {
 		return false
 	}
 	v.find(Finding{SeverityNote, FindingFile, f.Paths[segment.KindLog], -1, f.Base, "the segment was deleted meanwhile: the directory is in use"})
-	v.follow.unsure = true
-	v.replay.lose(v.follow.next)
+	v.follow.unsure, v.follow.gone = true, true
 	return true
 }
 
@@ -104,6 +106,13 @@ func (v *verifier) gone(f segment.SegmentFiles, err error) bool {
 // whether recovery would cut the segment, with all after it.
 func (v *verifier) joint(i int) (cut bool) {
 	f, w := v.segments[i], &v.follow
+	if i == 0 || w.gone {
+		w.head = f.Base
+	}
+	if w.gone { // this one may be there: then the log begins with it
+		w.gone = false
+		v.replay.lose(f.Base)
+	}
 	if i == 0 || w.unsure {
 		w.next, w.unsure = max(w.next, f.Base), false
 		if i > 0 {
@@ -124,9 +133,17 @@ func (v *verifier) joint(i int) (cut bool) {
 		}
 	case f.Base > w.next:
 		v.settleGap(true)
-		v.findUnlessCompacted(Finding{v.must(w.next, SeverityWarning), FindingOffsets, f.Paths[segment.KindLog], 0, w.next,
-			fmt.Sprintf("offsets %d to %d are missing before the segment, and nothing shows that the partition was compacted", w.next, f.Base-1)})
-		w.next = f.Base
+		severity := v.must(w.next, SeverityWarning)
+		cut = v.o.OwnOnly && severity != SeverityDamage
+		text := ", and nothing shows that the partition was compacted"
+		if cut {
+			text = cutText(severity)
+		}
+		v.findUnlessCompacted(Finding{severity, FindingOffsets, f.Paths[segment.KindLog], 0, w.next,
+			fmt.Sprintf("offsets %d to %d are missing before the segment%s", w.next, f.Base-1, text)})
+		if !cut {
+			w.next = f.Base
+		}
 	default:
 		v.settleGap(true)
 	}
@@ -173,6 +190,14 @@ func (v *verifier) walk(file vfs.File, f segment.SegmentFiles, pos int64, x *ind
 			progress = s.Pos()
 		}
 		b := s.Batch()
+		// Above the recovery point recovery ends the log at a batch that is
+		// not the next, as at one that is not whole.
+		if due := v.follow.next; due >= v.point && !v.follow.unsure {
+			if e.err = misplaced(b, f.Base, due, v.o.OwnOnly); e.err != nil {
+				v.progress(e.end - progress)
+				return e, nil
+			}
+		}
 		if err := v.batch(f, b, s.Pos(), x); err != nil {
 			return e, err
 		}
@@ -186,6 +211,9 @@ func (v *verifier) walk(file vfs.File, f segment.SegmentFiles, pos int64, x *ind
 	case !errors.As(s.Err(), &torn):
 		return e, s.Err()
 	}
+	if size, err := file.Size(); v.memoryEnd < 0 && err == nil && size <= e.end {
+		return e, nil // it was trimmed meanwhile: the directory is in use
+	}
 	e.err = torn.Err
 	if errors.Is(torn.Err, batch.ErrLegacyMagic) {
 		if err := legacy(file, e.end, f.Size, torn.Err); err != nil {
@@ -194,6 +222,9 @@ func (v *verifier) walk(file vfs.File, f segment.SegmentFiles, pos int64, x *ind
 	}
 	zeros, err := onlyZeros(file, e.end, f.Size)
 	e.zeros = zeros
+	if errors.Is(err, io.EOF) {
+		return e, nil
+	}
 	return e, err
 }
 
@@ -250,6 +281,7 @@ func (v *verifier) place(f segment.SegmentFiles, b batch.Batch, at position) boo
 		return false
 	case w.unsure:
 		w.unsure, w.shaken = false, false
+		v.replay.lose(base)
 		return true
 	case base < due:
 		v.settleGap(false)

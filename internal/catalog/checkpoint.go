@@ -147,12 +147,12 @@ func (b *book) drop(partitions []topic.Partition) {
 // Record implements log.Checkpoints.
 func (b *book) Record(ctx context.Context, p topic.Partition, points log.Points) error {
 	b.mu.Lock()
-	before, known := b.points[p]
+	before := b.points[p]
 	b.setLocked(p, points)
 	b.mu.Unlock()
 	err := b.write(ctx, false)
-	if err == nil || !known {
-		return err
+	if err == nil {
+		return nil
 	}
 	// The caller goes on as if nothing had been recorded: a partition that is
 	// opened again must not begin with points that never came to hold.

@@ -50,6 +50,7 @@ var swapCases = []swapCase{
 		[]string{"0-20.log.swap", "20-30.log.swap", "30-40.log", "30.snapshot"}},
 	{"foreign names stay", []string{"0-10.log", "leader-epoch-checkpoint", "partition.metadata", "00000000000000000000.log.5.cut"},
 		[]string{"0-10.log", "leader-epoch-checkpoint", "partition.metadata", "00000000000000000000.log.5.cut"}},
+	{"unfinished writes", []string{"0-10.log", "0.index", "10.snapshot.tmp", "0.index.tmp", "leader-epoch-checkpoint.tmp"}, []string{"0-10.log", "0.index"}},
 	{"prepared segment", []string{"0-10.log", PreparedName}, []string{"0-10.log"}},
 }
 

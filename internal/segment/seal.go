@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -193,6 +194,9 @@ func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, 
 	}
 	s.size.Store(size)            // before the cut: who reads past it looks here
 	n.active.allocated = size + 1 // so that Trim cuts
+	if plant.Enabled && plant.Is(plant.NotCut) {
+		n.active.allocated = size
+	}
 	if err := n.Trim(); err != nil {
 		return nil, errors.Join(err, n.Retire())
 	}

@@ -84,7 +84,7 @@ func (h *history) settle(p *partition, l *log.Log, lost loss) {
 	}
 	p.log = slices.Clone(p.log[:p.index(f.LogEnd)])
 	p.refold()
-	p.pending, p.flight, p.truncateTo = nil, nil, -1
+	p.pending, p.flight = nil, nil
 	if f.LogStart < p.start || f.LogStart > max(p.start, p.startMax) {
 		h.fail("%s starts at %d, it was put to %d (or %d)", p.tp, f.LogStart, p.start, p.startMax)
 	}
@@ -98,6 +98,7 @@ func (h *history) settle(p *partition, l *log.Log, lost loss) {
 	if !p.settleEpochs(l.Epochs(), p.start) {
 		h.fail("%s has leader epochs %+v, the model %+v", p.tp, l.Epochs(), p.epochs)
 	}
+	p.truncateTo = -1
 	h.observe(p, l)
 	h.scan(p, l)
 	h.checkState(p, l)

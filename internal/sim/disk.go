@@ -33,6 +33,8 @@ type disk struct {
 	failKinds  []faultfs.Kind
 	failErr    error
 	failed     bool // it came
+	came       bool // that, or death, ever
+	cameAt     int  // at this operation
 
 	// between is called at every sync, before it is made.
 	between func()
@@ -62,16 +64,15 @@ func (d *disk) fault(effect faultfs.Effect, err error) faultfs.Fault {
 		}
 		for _, k := range d.failKinds {
 			if k == op.Kind {
-				d.failed = true
-				return true
+				return d.hit(op)
 			}
 		}
-		return len(d.failKinds) == 0 && d.hit()
+		return len(d.failKinds) == 0 && d.hit(op)
 	}}
 }
 
-func (d *disk) hit() bool {
-	d.failed = true
+func (d *disk) hit(op faultfs.Op) bool {
+	d.failed, d.came, d.cameAt = true, true, op.N
 	return true
 }
 
@@ -81,7 +82,7 @@ func (d *disk) hook(op faultfs.Op) error {
 		return errCrashed
 	}
 	if op.N >= d.crashAt {
-		d.dead = true
+		d.dead, d.came, d.cameAt = true, true, op.N
 		if d.tear && op.Kind == faultfs.Write && op.N == d.crashAt {
 			return nil // the fault does as much of it as it likes
 		}

@@ -9,6 +9,10 @@
 // replays a history exactly. Where the engine would work at the side (a flush
 // that runs while others append) a hook in the file system lets another
 // activity in: at a sync of the outer one nothing that an append needs is held.
+// What runs is the catalog of a Store, several topics and partitions at both
+// levels, working by hand (catalog.Options.Manual); and, in some histories,
+// replicated logs alone, which a Store does not make yet. The whole Store with
+// its goroutines has a smaller test beside, which no seed replays.
 //
 // A history is a row of lives. A life opens the store, checks all of it, works,
 // and ends: cleanly, or because operation k of the file system and all after it
@@ -36,14 +40,21 @@
 //     snapshots;
 //   - a retry of what survived is a duplicate with the offsets it had, and what
 //     did not survive is accepted again;
-//   - a clean close leaves no file of unfinished work.
+//   - a clean close leaves no file of unfinished work, and log.Verify finds
+//     nothing in it.
+//
+// A script over everything that writes is run besides with the n-th operation
+// failing, n = 0, 1, 2 … until it is done without.
 //
 // # What is left out
 //
 // Producers never expire here, and batches of a producer before its last may be
 // forgotten by an opening. A directory sync that fails leaves its changes
 // unsynced but does not lose them: a directory entry cannot be written again
-// the way a page can. Memory order is the race detector's matter.
+// the way a page can. Of transactions that began below the log start, what an
+// index says of their beginning may be less than it was: no reader can tell.
+// Files are not damaged otherwise than by what a crash does. Memory order is
+// the race detector's matter.
 //
 // # Why to believe it
 //

@@ -64,10 +64,10 @@ func entriesOf(epochs []epoch) (entries []checkpoint.EpochEntry) {
 // epochsEnd is the offset from which on a truncation drops epochs: behind the
 // log end those without a batch, but never the one that holds the log start.
 func (p *partition) epochsEnd(offset int64) int64 {
-	if offset < p.end() {
+	if offset < p.end() && p.start == 0 {
 		return offset
 	}
-	return max(p.end(), p.start+1)
+	return max(min(offset, p.end()), p.start+1)
 }
 
 // floor is the epoch of what was deleted last, which recovery may still find in
@@ -96,6 +96,11 @@ func (p *partition) settleEpochs(found []checkpoint.EpochEntry, start int64) boo
 	}
 	if p.epochsBefore != nil {
 		options = append(options, dropEpochs(p.epochsBefore, end+1))
+	}
+	if p.truncateTo >= 0 {
+		for _, o := range options[:len(options):len(options)] {
+			options = append(options, dropEpochs(o, p.epochsEnd(p.truncateTo)))
+		}
 	}
 	for _, m := range p.epochMaybe {
 		if m.Start > end {

@@ -96,8 +96,9 @@ func (h *history) begin() bool {
 	for {
 		h.tell("open, after %s", h.loss)
 		sys, err := h.open(h.disk.fs, h.clock)
-		failed := h.disk.disarm()
+		failed := h.disk.failed
 		if failed {
+			h.disk.disarm()
 			h.count.Failures++
 		}
 		if h.dead() {
@@ -149,8 +150,10 @@ func (h *history) end(last bool) {
 		h.garbage()
 	}
 	for _, p := range h.partitions() {
-		p.powerSafe = p.end()
-		p.killSafe = p.end()
+		p.powerSafe, p.killSafe = p.end(), p.end()
+	}
+	if last || h.chance(0.3) {
+		h.inspect()
 	}
 	h.after(lossNone)
 }

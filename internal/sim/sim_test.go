@@ -18,10 +18,10 @@ var (
 	historiesFlag = flag.Int64("sim.histories", 0, "run so many random histories")
 )
 
-// randomHistories is how many random ones `go test` runs beside the fixed.
+// What `go test` runs: seeds 1, 2, 3 … and random ones.
 const (
-	fixedHistories  = 300
-	randomHistories = 200
+	fixedHistories  = 1000
+	randomHistories = 2000
 )
 
 // report fails the test with all that is known of a violation.
@@ -85,16 +85,20 @@ func TestHistories(t *testing.T) {
 	if random == 0 && *durationFlag == 0 {
 		random = randomHistories
 	}
+	fixed := int64(fixedHistories)
+	if raceDetector {
+		fixed, random = fixed/20, random/20
+	}
 	n := int64(0)
 	counts, err := runAll(func() (uint64, bool) {
 		n++
 		switch {
-		case n <= fixedHistories:
+		case n <= fixed:
 			return uint64(n), true
 		case *durationFlag > 0:
 			return rand.Uint64(), time.Since(begin) < *durationFlag
 		}
-		return rand.Uint64(), n <= fixedHistories+random
+		return rand.Uint64(), n <= fixed+random
 	})
 	t.Logf("%s: %+v", time.Since(begin).Round(time.Millisecond), counts)
 	if err != nil {

@@ -33,6 +33,11 @@ func (h *history) createTopic() {
 		tp := topic.Partition{Topic: name, Index: int32(i)}
 		s.parts = append(s.parts, newPartition(tp, h.logConfig(s.config), false))
 	}
+	h.create(s)
+}
+
+func (h *history) create(s *subject) {
+	name := s.name
 	h.topic = append(h.topic, s)
 	err := h.sys.create(name, s.config)
 	h.tell("create topic %s %+v: %v", name, s.config, err)

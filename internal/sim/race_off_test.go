@@ -1,0 +1,6 @@
+//go:build !race
+
+package sim
+
+// raceDetector is off.
+const raceDetector = false
