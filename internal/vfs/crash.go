@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 
 	"github.com/oncelog/oncelog/internal/invariant"
@@ -54,7 +55,10 @@ const sectorSize = 512
 func (m *Mem) CrashClone(o CrashOptions) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.cloneLocked(m.root.crashed(newLottery(o)))
+	c := m.cloneLocked(m.root.crashed(newLottery(o)))
+	// Derived, not drawn: a simulation must be the same every time.
+	binary.BigEndian.PutUint64(c.place.Boot[:], binary.BigEndian.Uint64(c.place.Boot[:])+1)
+	return c
 }
 
 // KillClone gives the file system as the end of the process at this moment

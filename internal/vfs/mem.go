@@ -26,11 +26,12 @@ type Mem struct {
 	root  *node
 	space space
 	clock func() time.Time
+	place Place
 }
 
 // NewMem makes an empty file system without a limit on its size.
 func NewMem() *Mem {
-	return &Mem{root: &node{dir: newDirectory(time.Time{}), mode: fs.ModeDir | 0o755}, clock: time.Now}
+	return &Mem{root: &node{dir: newDirectory(time.Time{}), mode: fs.ModeDir | 0o755}, clock: time.Now, place: Place{Name: "memory"}}
 }
 
 // SetCapacity limits the blocks of all files together to capacity bytes: what
@@ -57,6 +58,24 @@ func (m *Mem) SetClock(now func() time.Time) {
 	m.clock = now
 }
 
+// SetPlace makes the file system say that it is another one.
+func (m *Mem) SetPlace(p Place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.place = p
+}
+
+// Place implements FS: a local disk unless SetPlace said otherwise. The boot
+// identifier is another one in every CrashClone.
+func (m *Mem) Place(dir string) (Place, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if _, err := m.find("statfs", dir); err != nil {
+		return Place{}, err
+	}
+	return m.place, nil
+}
+
 // space counts the blocks of the disk, each as large as a page.
 type space struct {
 	used, capacity int
@@ -75,7 +94,7 @@ func (s *space) give(n int) { s.used -= n }
 
 // cloneLocked makes a Mem of a tree that is m's, cloned.
 func (m *Mem) cloneLocked(root *node) *Mem {
-	c := &Mem{root: root, clock: m.clock}
+	c := &Mem{root: root, clock: m.clock, place: m.place}
 	c.space = space{capacity: m.space.capacity, limited: m.space.limited}
 	root.walk(func(n *node) {
 		if n.file != nil {

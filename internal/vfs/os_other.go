@@ -43,3 +43,5 @@ func (machine) Stat(name string) (fs.FileInfo, error) { return nil, refuse("stat
 func (machine) SyncDir(name string) error { return refuse("sync", name) }
 
 func (machine) Lock(name string) (io.Closer, error) { return nil, refuse("lock", name) }
+
+func (machine) Place(dir string) (Place, error) { return Place{}, refuse("stat", dir) }

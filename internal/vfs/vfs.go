@@ -48,7 +48,25 @@ type FS interface {
 	// file system it is an open-file-description lock, which excludes Apache
 	// Kafka on its .lock file.
 	Lock(name string) (io.Closer, error)
+	// Place tells what a directory lies on.
+	Place(dir string) (Place, error)
 }
+
+// Place is what a directory lies on.
+type Place struct {
+	Boot [16]byte  // changes when the machine starts again, and with it what a mapping is worth
+	Kind PlaceKind // whether mappings can be trusted there
+	Name string    // of the file system, for people
+}
+
+// PlaceKind says what a file system does with mappings and power loss.
+type PlaceKind uint8
+
+const (
+	PlaceDisk     PlaceKind = iota // local
+	PlaceVolatile                  // in memory, or gone with its container
+	PlaceRemote                    // over a network or in user space: other rules for mappings
+)
 
 // File is one open file.
 type File interface {

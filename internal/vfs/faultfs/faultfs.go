@@ -207,3 +207,6 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	}
 	return f.inner.Lock(name)
 }
+
+// Place implements vfs.FS. It never fails.
+func (f *FS) Place(dir string) (vfs.Place, error) { return f.inner.Place(dir) }
