@@ -208,6 +208,48 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// TestAbandonedWait: an append whose caller gives up while another's flush
+// runs becomes visible anyway.
+func TestAbandonedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, Config{})
+		release := make(chan struct{})
+		var slow atomic.Bool
+		b.o.FS = faultfs.New(b.fs, faultfs.Plan{Hook: func(op faultfs.Op) error {
+			if op.Kind == faultfs.Sync && slow.Load() {
+				<-release
+			}
+			return nil
+		}})
+		b.o.Workers = NewWorkers(1)
+		b.reopen()
+		slow.Store(true)
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := b.l.Append(t.Context(), plain(1, "leads the flush"), AppendOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		group.Go(func() {
+			if _, err := b.l.Append(ctx, plain(1, "gives up"), AppendOptions{}); !errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("got %v", err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		slow.Store(false)
+		close(release)
+		group.Wait()
+		if err := b.l.Wait(t.Context(), FrontierHighWatermark, 2); err != nil {
+			t.Error(err)
+		}
+		b.o.Workers.Close()
+	})
+}
+
 // TestFailedFlushLatches: everyone who waits hears of a failed flush, nothing
 // is acknowledged after it, a second flush that would succeed counts for
 // nothing, and reading goes on below the high watermark.
