@@ -113,12 +113,12 @@ func (l *Log) load(p *loadPlan) error {
 	if len(p.kept) > 0 {
 		start = max(start, p.kept[0].Base)
 	}
+	if err := l.checkEnd(p, start, max(start, end)); err != nil {
+		return err
+	}
 	if end < start { // what is left of the log was deleted: it goes on at its start
 		p.emptied, p.kept, p.walked = true, nil, nil
 		end = start
-	}
-	if !l.o.Clean && l.o.Points.RecoveryPoint > end {
-		p.events = append(p.events, Event{Kind: EventPointBeyondEnd, From: end, To: l.o.Points.RecoveryPoint})
 	}
 	if err := l.openSegments(p); err != nil {
 		return err
