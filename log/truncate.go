@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
 )
 
@@ -19,13 +20,21 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	l.maintainMu.Lock()
-	err := l.truncate(ctx, offset)
-	l.maintainMu.Unlock()
-	if err != nil {
-		return l.refused(err)
+	for {
+		l.maintainMu.Lock()
+		err := l.truncate(ctx, offset)
+		l.maintainMu.Unlock()
+		if errors.Is(err, journal.ErrFull) {
+			err = l.journal().Flush(ctx) // with maintainMu released: what frees it needs that
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return l.refused(err)
+		}
+		return nil
 	}
-	return nil
 }
 
 // truncate is Truncate with maintainMu held.
@@ -35,12 +44,15 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 			return err
 		}
 		l.flushMu.Lock()
-		l.appendMu.Lock()
+		l.lockAppend()
 		if len(l.sealing) == 0 {
 			break
 		}
 		l.appendMu.Unlock()
 		l.flushMu.Unlock()
+		if l.journal() != nil { // which does not hold them yet
+			return journal.ErrFull
+		}
 	}
 	defer l.flushMu.Unlock()
 	defer l.appendMu.Unlock()
@@ -61,6 +73,11 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	if err != nil {
 		return err
 	}
+	if err := l.truncateMemory(v, i, offset, pos); errors.Is(err, journal.ErrFull) {
+		return err
+	} else if err != nil {
+		return l.latch("truncate", err)
+	}
 	// The recovery point goes first: above it nothing on disk is believed, so a
 	// crash on the way finds either end. A full disk has changed nothing yet.
 	points := l.points()
@@ -74,6 +91,30 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 		return l.latch("truncate", err)
 	}
 	return nil
+}
+
+// truncateMemory tells the journal of the cut, durably, and brings what stays
+// into the files, so that no memory is left of the segments that are cut.
+func (l *Log) truncateMemory(v *view, i int, offset, pos int64) error {
+	b := l.backed.Load()
+	if b == nil || b.source == nil {
+		return nil
+	}
+	base := v.segments[i].Base
+	if b.handle != nil {
+		if err := b.handle.Truncate(offset, base, pos); err != nil {
+			return err
+		}
+		l.frontierMu.Lock()
+		l.journaled = position{base, pos, offset}
+		l.frontierMu.Unlock()
+	}
+	for _, s := range v.segments[:i] {
+		if err := s.WriteBack(s.Size(), 0); err != nil {
+			return err
+		}
+	}
+	return v.segments[i].WriteBack(pos, 0)
 }
 
 // dropEpochs forgets the epochs without a batch, from offset on: behind the log
@@ -124,6 +165,7 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)
 	l.durable.Store(min(l.durable.Load(), offset))
+	l.filed.Store(min(l.filed.Load(), offset))
 	l.completed.truncate(offset)
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)
@@ -136,6 +178,11 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 		}
 	}
 	l.snapshots = kept
+	for _, s := range v.segments[i:] {
+		if err := s.Forget(); err != nil {
+			return err
+		}
+	}
 	cut := slices.Clone(v.segments[i+1:])
 	slices.Reverse(cut) // the last goes first: no hole, ever
 	for _, s := range cut {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -27,7 +28,8 @@ import (
 // directory byte for byte as it was, but for a dead process's id in .lock.
 func Open(o Options) (*Catalog, error) {
 	o = o.withDefaults()
-	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1}
+	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1, full: make(chan struct{}, 1)}
+	c.backing = newBacking(c)
 	c.background, c.stop = context.WithCancel(context.Background())
 	if err := c.open(); err != nil {
 		c.stop()
@@ -131,6 +133,7 @@ type survey struct {
 	manifest *manifest // as it should be
 	changed  bool      // the file says something else
 	members  []member
+	recalled *recalled // nil after a clean stop
 }
 
 // read reads everything and changes nothing.
@@ -159,6 +162,17 @@ func (c *Catalog) read() (*survey, error) {
 	s := &survey{}
 	s.manifest, s.members = resolve(m, dirs)
 	s.changed = !equalTopics(m, s.manifest)
+	// The clean mark says nothing while memory is in use: whoever made it was
+	// another program, which knew nothing of that.
+	if m.memory != (memoryState{}) {
+		c.clean = false
+	}
+	if !c.clean {
+		if s.recalled, err = recall(c.fs, c.dir, m.memory); err != nil {
+			return nil, err
+		}
+	}
+	c.recalled = s.recalled
 	return s, c.loadAll(s)
 }
 
@@ -277,8 +291,19 @@ func (c *Catalog) logOptions(m member, points log.Points, clean bool) log.Option
 	o.Config = c.o.logConfig(m.partition.Topic, m.topic.config)
 	o.Clean, o.Points, o.OwnOnly = clean, points, !m.topic.foreign && !m.topic.compacted
 	o.ReadOnly, o.Events = c.o.ReadOnly, c.logEvent
+	o.TopicID = memoryID(m.partition.Topic, m.topic.id)
 	if !c.o.ReadOnly {
 		o.Checkpoints, o.Workers = c.book, c.workers
+		if c.backing != nil {
+			o.Backing = c.backing
+		}
+	}
+	if c.recalled != nil {
+		level := c.manifest.memory.durability
+		if t := m.topic.config; t != nil && t.Durability != log.DurabilityDefault {
+			level = t.Durability
+		}
+		c.recalled.apply(&o, c.manifest.memory, level)
 	}
 	return o
 }
@@ -294,6 +319,14 @@ func (c *Catalog) begin(s *survey) error {
 	// durable, and it must not come back after something was written.
 	if err := c.fs.SyncDir(c.dir); err != nil {
 		return err
+	}
+	if r := s.recalled; r != nil && r.journal != nil {
+		if err := r.journal.Harden(); err != nil {
+			return fmt.Errorf("make the journal durable: %w", err)
+		}
+		if d := r.journal.Dropped; d != nil {
+			c.event(Event{Kind: EventRunDropped, File: filepath.Join(c.dir, journal.FileName), From: d.Pos})
+		}
 	}
 	kept := make([]topic.Partition, len(s.members))
 	for i, m := range s.members {
@@ -312,6 +345,12 @@ func (c *Catalog) begin(s *survey) error {
 		}
 	}
 	c.manifest = s.manifest
+	if s.recalled != nil {
+		c.recalled = nil
+		if err := c.settleRecalled(s.recalled); err != nil {
+			return err
+		}
+	}
 	return c.finishDeletions("")
 }
 

@@ -1,0 +1,79 @@
+package segment
+
+import "github.com/oncelog/oncelog/internal/tail"
+
+// What an active segment keeps in memory. Without a tail nothing is, and all of
+// this does nothing.
+
+// Seat makes sure that the next batch of size bytes, whose base offset is
+// offset, has room in memory: in what the tail has, else in more from source.
+// If there is none it goes straight to the file. Writer only.
+func (s *Segment) Seat(source tail.Source, offset int64, size int) bool {
+	t := s.tail.Load()
+	if t == nil || source == nil {
+		return false
+	}
+	return t.Room() >= size || t.Grow(source, s.size.Load(), offset, size)
+}
+
+// Hold puts one batch into memory behind the published bytes and pos more,
+// without publishing it. Writer only, after Seat.
+func (s *Segment) Hold(vecs [][]byte, pos int64) { s.tail.Load().Put(vecs, s.size.Load()+pos) }
+
+// Pieces appends the memory of bytes [from, to), which must be in memory.
+func (s *Segment) Pieces(dst [][]byte, from, to int64) [][]byte {
+	return s.tail.Load().Pieces(dst, from, to)
+}
+
+// WriteBack writes what memory holds below byte below into the file, unless it
+// is less than atLeast bytes. An error is final: the caller latches the log.
+func (s *Segment) WriteBack(below int64, atLeast int) error {
+	t := s.tail.Load()
+	if t == nil {
+		return nil
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	_, err := t.WriteBack(below, atLeast)
+	return err
+}
+
+// Unwritten is how many bytes below byte below are in memory only.
+func (s *Segment) Unwritten(below int64) int64 {
+	if t := s.tail.Load(); t != nil {
+		return t.Unwritten(below)
+	}
+	return 0
+}
+
+// Unseat gives the memory back if all of it is written. Writer only.
+func (s *Segment) Unseat() bool {
+	t := s.tail.Load()
+	if t == nil || t.Unwritten(s.size.Load()) > 0 {
+		return t == nil
+	}
+	t.Drop()
+	return true
+}
+
+// MemoryBytes is how much memory the segment holds.
+func (s *Segment) MemoryBytes() int64 {
+	if t := s.tail.Load(); t != nil {
+		return t.MemoryBytes()
+	}
+	return 0
+}
+
+// Forget drops what memory holds, written or not, so that it never comes back:
+// the file is about to be cut below it. Writer only.
+func (s *Segment) Forget() error {
+	if t := s.tail.Load(); t != nil {
+		s.writeMu.Lock()
+		defer s.writeMu.Unlock()
+		return t.Forget()
+	}
+	return nil
+}
+
+// Datasync syncs the file as it is, whatever memory holds.
+func (s *Segment) Datasync() error { return s.active.file.Datasync() }
