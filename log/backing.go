@@ -88,7 +88,7 @@ func (l *Log) back() error {
 	if b.journal != nil {
 		b.handle = b.journal.Join(l.o.TopicID, l.o.Partition.Index, member{l})
 		l.frontierMu.Lock()
-		l.journaled = position{l.active.Base, l.active.Size(), l.logEnd.Load()}
+		l.journaled = reach{l.active.Base, l.active.Size(), l.logEnd.Load()}
 		l.frontierMu.Unlock()
 	}
 	l.backed.Store(b)
@@ -221,14 +221,15 @@ func (l *Log) enqueueLocked(at seat, size int, first, next int64, crc uint32) {
 	}
 }
 
-// position is a place in a log: a byte of a segment, and the offset there.
-type position struct{ segment, pos, next int64 }
+// reach is how far something goes in a log: to a byte of a segment, and the
+// offset there.
+type reach struct{ segment, pos, next int64 }
 
 // settled is how far the files may be brought up, and a flush of them reaches:
 // in a journaled log as far as the journal, else to the log end.
-func (l *Log) settled() position {
+func (l *Log) settled() reach {
 	if l.journal() == nil {
-		return position{segment: -1, next: l.logEnd.Load()}
+		return reach{segment: -1, next: l.logEnd.Load()}
 	}
 	l.frontierMu.Lock()
 	defer l.frontierMu.Unlock()
@@ -247,7 +248,7 @@ func (m member) Pieces(dst [][]byte, segment, from, to int64) [][]byte {
 // Durable moves the durable frontier.
 func (m member) Durable(segment, pos, next int64) {
 	m.frontierMu.Lock()
-	m.journaled = position{segment, pos, next}
+	m.journaled = reach{segment, pos, next}
 	m.frontierMu.Unlock()
 	m.flushed(next)
 	m.writeIfDue()

@@ -60,7 +60,7 @@ func (l *Log) flushLocked() error {
 }
 
 // syncSegments makes the files durable as far as at.
-func (l *Log) syncSegments(at position) error {
+func (l *Log) syncSegments(at reach) error {
 	v := l.view.Load()
 	for i := max(v.find(l.filed.Load()), 0); i < len(v.segments); i++ {
 		if plant.Enabled && plant.Is(plant.AcknowledgedEarly) {

@@ -60,7 +60,7 @@ type Log struct {
 	idle         sync.Cond // busy ended
 
 	frontierMu sync.Mutex // leaf
-	journaled  position   // what the journal holds lies below
+	journaled  reach      // what the journal holds lies below
 	undecided  int64      // first offset of the earliest open transaction
 	completed  completed
 

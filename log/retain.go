@@ -76,7 +76,11 @@ func (l *Log) Retain(ctx context.Context) (int, error) {
 
 func (l *Log) rollForRetention() error {
 	now := l.o.Now().UnixMilli()
-	l.lockAppend()
+	l.appendMu.Lock()
+	if l.busy { // whoever keeps appends out may wait for maintainMu: another time
+		l.appendMu.Unlock()
+		return nil
+	}
 	err := l.writable()
 	if err == nil && l.active.Size() > 0 {
 		err = l.rollLocked(l.logEnd.Load(), now, 0)

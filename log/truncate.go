@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
 )
 
@@ -20,101 +19,108 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	for {
-		l.maintainMu.Lock()
-		err := l.truncate(ctx, offset)
-		l.maintainMu.Unlock()
-		if errors.Is(err, journal.ErrFull) {
-			err = l.journal().Flush(ctx) // with maintainMu released: what frees it needs that
-			if err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			return l.refused(err)
-		}
-		return nil
+	l.Freeze()
+	defer l.Thaw()
+	if err := l.truncate(ctx, offset); err != nil {
+		return l.refused(err)
 	}
+	return nil
 }
 
-// truncate is Truncate with maintainMu held.
+// truncate is Truncate with appends kept out. No lock is held while the journal
+// takes the truncation: it may have to wait for a checkpoint of this log first.
 func (l *Log) truncate(ctx context.Context, offset int64) error {
-	for {
-		if err := l.sealAll(); err != nil {
-			return err
-		}
-		l.flushMu.Lock()
-		l.lockAppend()
-		if len(l.sealing) == 0 {
-			break
-		}
-		l.appendMu.Unlock()
-		l.flushMu.Unlock()
-		if l.journal() != nil { // which does not hold them yet
-			return journal.ErrFull
-		}
-	}
-	defer l.flushMu.Unlock()
-	defer l.appendMu.Unlock()
-	if err := l.writable(); err != nil {
+	base, pos, err := l.beginTruncation(ctx, offset)
+	if err != nil || pos < 0 {
 		return err
 	}
-	switch f := l.Frontiers(); {
-	case offset >= f.LogEnd:
-		return l.dropEpochs(max(f.LogEnd, f.LogStart+1))
-	case offset < f.LogStart:
-		return &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
-	case offset < f.HighWatermark:
-		return fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
+	if b := l.backed.Load(); b != nil && b.handle != nil {
+		if err := b.handle.Truncate(offset, base, pos); err != nil {
+			return l.latch("truncate", err)
+		}
+		l.frontierMu.Lock()
+		l.journaled = reach{base, pos, offset}
+		l.frontierMu.Unlock()
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
 	}
 	v := l.view.Load()
-	i := v.find(offset)
-	pos, err := batchStart(v.segments[i], offset)
-	if err != nil {
-		return err
-	}
-	if err := l.truncateMemory(v, i, offset, pos); errors.Is(err, journal.ErrFull) {
-		return err
-	} else if err != nil {
-		return l.latch("truncate", err)
-	}
-	// The recovery point goes first: above it nothing on disk is believed, so a
-	// crash on the way finds either end. A full disk has changed nothing yet.
-	points := l.points()
-	points.RecoveryPoint = min(points.RecoveryPoint, offset)
-	if err := l.record(ctx, points); errors.Is(err, ErrNoSpace) {
-		return err
-	} else if err != nil {
-		return l.latch("truncate", err)
-	}
-	if err := l.truncateLocked(v, i, offset, pos); err != nil {
+	if err := l.truncateLocked(v, v.find(base), offset, pos); err != nil {
 		return l.latch("truncate", err)
 	}
 	return nil
 }
 
-// truncateMemory tells the journal of the cut, durably, and brings what stays
-// into the files, so that no memory is left of the segments that are cut.
-func (l *Log) truncateMemory(v *view, i int, offset, pos int64) error {
-	b := l.backed.Load()
-	if b == nil || b.source == nil {
-		return nil
+// beginTruncation checks that the log may be cut at offset, finds the place,
+// and lowers what says that there is more: first of all the recorded recovery
+// point, above which nothing on disk is believed, so that a crash on the way
+// finds either end. pos is -1 if there is nothing to cut.
+func (l *Log) beginTruncation(ctx context.Context, offset int64) (base, pos int64, err error) {
+	if err := l.lockSealed(ctx); err != nil {
+		return 0, -1, err
 	}
-	base := v.segments[i].Base
-	if b.handle != nil {
-		if err := b.handle.Truncate(offset, base, pos); err != nil {
+	defer l.maintainMu.Unlock()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if err := l.writable(); err != nil {
+		return 0, -1, err
+	}
+	switch f := l.Frontiers(); {
+	case offset >= f.LogEnd:
+		return 0, -1, l.dropEpochs(max(f.LogEnd, f.LogStart+1))
+	case offset < f.LogStart:
+		return 0, -1, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+	case offset < f.HighWatermark:
+		return 0, -1, fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
+	}
+	v := l.view.Load()
+	s := v.segments[v.find(offset)]
+	if pos, err = batchStart(s, offset); err != nil {
+		return 0, -1, err
+	}
+	// A full disk has changed nothing yet.
+	points := l.points()
+	points.RecoveryPoint = min(points.RecoveryPoint, offset)
+	if err := l.record(ctx, points); errors.Is(err, ErrNoSpace) {
+		return 0, -1, err
+	} else if err != nil {
+		return 0, -1, l.latch("truncate", err)
+	}
+	l.recoveryPoint = points.RecoveryPoint
+	l.frontierMu.Lock()
+	l.logEnd.Store(offset)
+	l.frontierMu.Unlock()
+	return s.Base, pos, nil
+}
+
+// lockSealed locks maintainMu with no rolled segment left to seal. Appends are
+// kept out.
+func (l *Log) lockSealed(ctx context.Context) error {
+	for {
+		l.maintainMu.Lock()
+		err := l.sealAll()
+		if err == nil && l.unsealed.Load() == 0 {
+			return nil
+		}
+		l.maintainMu.Unlock()
+		if err != nil {
 			return err
 		}
-		l.frontierMu.Lock()
-		l.journaled = position{base, pos, offset}
-		l.frontierMu.Unlock()
-	}
-	for _, s := range v.segments[:i] {
-		if err := s.WriteBack(s.Size(), 0); err != nil {
-			return err
+		if j := l.journal(); j != nil { // it does not hold them whole yet
+			if err := j.Flush(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	return v.segments[i].WriteBack(pos, 0)
 }
 
 // dropEpochs forgets the epochs without a batch, from offset on: behind the log
@@ -160,8 +166,23 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 }
 
 // truncateLocked cuts at a batch start, below which the recorded recovery point
-// lies.
+// lies. What stays is brought into the files first, so that no memory is needed
+// any more.
 func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
+	for j, s := range v.segments {
+		below := s.Size()
+		if j == i {
+			below = pos
+		}
+		if j <= i {
+			if err := s.WriteBack(below, 0); err != nil {
+				return err
+			}
+		}
+		if err := s.Forget(); err != nil {
+			return err
+		}
+	}
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)
 	l.durable.Store(min(l.durable.Load(), offset))
@@ -178,11 +199,6 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 		}
 	}
 	l.snapshots = kept
-	for _, s := range v.segments[i:] {
-		if err := s.Forget(); err != nil {
-			return err
-		}
-	}
 	cut := slices.Clone(v.segments[i+1:])
 	slices.Reverse(cut) // the last goes first: no hole, ever
 	for _, s := range cut {

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+<<<<<<< HEAD
 	"sync"
+=======
+	"slices"
+>>>>>>> main
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -238,6 +242,7 @@ type verifier struct {
 
 	compacted bool      // proven, or told
 	excused   []Finding // damage unless the partition turns out to be compacted
+	least     Severity  // once all findings that are kept are worse than or as bad as this
 }
 
 func newVerifier(ctx context.Context, o Options, vo VerifyOptions) *verifier {
@@ -298,9 +303,21 @@ func (v *verifier) find(f Finding) {
 	default:
 		v.report.Notes++
 	}
-	if len(v.report.Findings) < v.vo.FindingsMax {
-		v.report.Findings = append(v.report.Findings, f)
+	kept := v.report.Findings
+	if len(kept) < v.vo.FindingsMax {
+		v.report.Findings = append(kept, f)
+		return
 	}
+	// A lesser one makes room: a flood of notes must not hide damage.
+	if f.Severity <= v.least {
+		return
+	}
+	least := slices.IndexFunc(kept, func(k Finding) bool { return k.Severity < f.Severity })
+	if least < 0 {
+		v.least = f.Severity
+		return
+	}
+	v.report.Findings = append(slices.Delete(kept, least, least+1), f)
 }
 
 // findUnlessCompacted adds a finding that compaction excuses.

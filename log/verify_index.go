@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
@@ -54,7 +55,7 @@ func (v *verifier) openIndexes(i int) (*indexCheck, error) {
 	}
 	for k, kind := range map[segment.Kind]string{segment.KindOffsetIndex: FindingOffsetIndex, segment.KindTimeIndex: FindingTimeIndex} {
 		if f.Paths[k] == "" && f.Base < v.point {
-			v.find(Finding{SeverityNote, kind, segment.FileName(f.Base, k), -1, f.Base, "the index is missing; recovery makes it anew"})
+			v.find(Finding{SeverityNote, kind, filepath.Join(v.o.Dir, segment.FileName(f.Base, k)), -1, f.Base, "the index is missing; recovery makes it anew"})
 		}
 	}
 	if f.Paths[segment.KindOffsetIndex] != "" {
@@ -102,7 +103,7 @@ func (x *indexCheck) openClean(content [segment.KindSnapshot][]byte) {
 func (x *indexCheck) readable(k segment.Kind, kind string, err error) bool {
 	switch {
 	case x.f.Paths[k] == "":
-		x.find(Finding{SeverityWarning, kind, segment.FileName(x.f.Base, k), -1, x.f.Base, "the index is missing; opening the log makes it anew"})
+		x.find(Finding{SeverityWarning, kind, filepath.Join(x.v.o.Dir, segment.FileName(x.f.Base, k)), -1, x.f.Base, "the index is missing; opening the log makes it anew"})
 	case err != nil:
 		x.complain(k, kind, SeverityDamage, posOf(err), -1, "%v", err)
 	default:

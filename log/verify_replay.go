@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
@@ -184,7 +185,7 @@ func (x *indexCheck) aborted(producer int64, at position, t producerstate.Comple
 		if ended && at.offset < x.v.point && !x.v.deleted(t.First) {
 			path := x.f.Paths[segment.KindTxnIndex]
 			if path == "" {
-				path = segment.FileName(x.f.Base, segment.KindTxnIndex)
+				path = filepath.Join(x.v.o.Dir, segment.FileName(x.f.Base, segment.KindTxnIndex))
 			}
 			x.find(Finding{SeverityDamage, FindingTxnIndex, path, int64(x.txnNext) * index.TxnEntrySize, at.offset,
 				fmt.Sprintf("the transaction of producer %d from offset %d, aborted at %d, has no entry", producer, t.First, at.offset)})

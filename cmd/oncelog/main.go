@@ -3,8 +3,9 @@
 // Each subcommand lives in a file of its name; what they share: output.go
 // (JSON lines or tables), exit.go (exit codes), progress.go, logfile.go (the
 // batches of a segment file), internaltopics.go (the records of Kafka's own
-// topics). Output goes to standard output, errors and progress to standard
-// error. No subcommand writes to a data directory unless its help says so.
+// topics), interrupt.go (what ends on Ctrl-C). Output goes to standard output,
+// errors and progress to standard error. No subcommand writes to a data
+// directory but recover, whose help says so.
 package main
 
 import (

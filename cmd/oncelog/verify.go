@@ -1,18 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
-	"github.com/oncelog/oncelog/log"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -32,14 +30,18 @@ stored and a consumer stumbles over) and notes (a torn tail that recovery will
 cut, files that are none of the log's). Only damage makes the exit status 1.
 
 Nothing is written, no lock is taken and nothing expires: directories in use and
-directories that a crash left can be verified.
+directories that a crash left can be verified. Without Kafka's mark of a clean
+stop in the log directory, what does not hold above the recovery point is what
+a crash leaves, and no damage. Ctrl-C stops, and shows what was found so far.
 
-` + exitCodesHelp,
+Exit status: 0 sound, 1 damage found, 2 could not look at everything (wrong
+usage included), or stopped.`,
 		Example: `  # a whole log directory
   oncelog verify /var/lib/kafka/data
 
-  # one partition
+  # one partition, one topic
   oncelog verify /var/lib/kafka/data/orders-0
+  oncelog verify --topic orders /var/lib/kafka/data
 
   # all findings of damage, as JSON
   oncelog verify -o json /var/lib/kafka/data | jq -c 'select(.severity == "damage")'`,
@@ -48,8 +50,10 @@ directories that a crash left can be verified.
 			if v.out, err = newOutput(cmd.OutOrStdout(), format); err != nil {
 				return usageError(cmd, err)
 			}
-			v.cmd, v.progress = cmd, newProgress(cmd.ErrOrStderr())
-			return v.run(args)
+			ctx, stop := interruptible(cmd.Context())
+			defer stop()
+			v.stderr, v.progress = cmd.ErrOrStderr(), newProgress(cmd.ErrOrStderr())
+			return v.run(ctx, args)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", formatText, "format: text (tables) or json (one object a line)")
@@ -57,40 +61,52 @@ directories that a crash left can be verified.
 	return cmd
 }
 
-// verification is one run of verify.
+// verification is one run of verify. Not safe for concurrent use.
 type verification struct {
 	fs       vfs.FS
-	cmd      *cobra.Command
 	out      *output
+	stderr   io.Writer
 	progress *progress
 	topic    string
 
-	partitions, blind          int
-	damage, warnings, notes    int
-	batches, records, segments int64
-	bytes                      int64
-	reports                    []log.VerifyReport // whose findings are shown below the table
+	verificationSums
+	directories int  // looked at, or a partition in them
+	partitions  int  // looked at, to the end or not
+	unfinished  int  // of those: not to the end
+	blind       bool // something could not be looked at
+
+	held      []heldFinding // findings that are shown below the table
+	heldCount int           // all that were to be held, those left out included
 }
 
-func (v *verification) run(dirs []string) error {
+// errStopped ends a run that was told to stop.
+var errStopped = errors.New("stopped before everything was looked at")
+
+// run verifies all directories, whatever happens to one of them.
+func (v *verification) run(ctx context.Context, dirs []string) error {
+	var ended error
 	for _, dir := range dirs {
-		if err := v.directory(dir); err != nil {
-			v.complain(err)
+		if ended = v.directory(ctx, dir); errors.Is(ended, errStopped) || errors.Is(ended, errOutput) {
+			break
+		}
+		if ended != nil {
+			v.complain(ended)
+			ended = nil
 		}
 	}
 	v.progress.done()
-	v.findings()
-	v.summary()
+	v.showHeld()
+	v.summary(ended)
 	if err := v.out.flush(); err != nil {
-		return err
+		return &exitError{code: exitBlind, err: fmt.Errorf("write the output: %w", err)}
 	}
 	switch {
+	case ended != nil:
+		return &exitError{code: exitBlind, err: ended}
 	case v.damage > 0:
 		return &exitError{code: exitDamaged}
-	case v.blind > 0:
+	case v.blind:
 		return &exitError{code: exitBlind}
-	case v.partitions == 0:
-		return &exitError{code: exitBlind, err: errors.New("no partition was verified")}
 	}
 	return nil
 }
@@ -98,179 +114,85 @@ func (v *verification) run(dirs []string) error {
 // complain tells of what could not be looked at; the rest still is.
 func (v *verification) complain(err error) {
 	v.progress.done()
-	v.blind++
-	fmt.Fprintf(v.cmd.ErrOrStderr(), "oncelog: %v\n", err)
+	v.blind = true
+	fmt.Fprintf(v.stderr, "oncelog: %v\n", err)
 }
 
 // directory verifies a log directory, or one partition of it.
-func (v *verification) directory(dir string) error {
+func (v *verification) directory(ctx context.Context, dir string) error {
+	c, err := listContents(v.fs, dir)
+	if err != nil {
+		return err
+	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if tp, err := topic.ParseDir(filepath.Base(absolute)); err == nil {
-		if _, err := v.fs.ReadDir(dir); err != nil {
-			return cannotLook(dir, err)
-		}
-		root := v.rootOf(filepath.Dir(absolute))
-		return v.partition(root, dir, tp)
+	if !c.isPartition() {
+		return v.logDirectory(ctx, dir, c)
 	}
-	entries, err := v.fs.ReadDir(dir)
+	tp, err := topic.ParseDir(filepath.Base(absolute))
 	if err != nil {
-		return cannotLook(dir, err)
+		return fmt.Errorf("%s holds the files of a partition, but has not the name of one (topic-number); rename a copy", dir)
 	}
-	root, found := v.rootOf(dir), false
-	for _, e := range entries {
-		tp, err := topic.ParseDir(e.Name())
-		if err != nil || !e.IsDir() || v.topic != "" && tp.Topic != v.topic {
-			continue
+	root := v.readRoot(filepath.Dir(absolute))
+	v.directoryRow(dir, root, 1)
+	v.measure([]string{dir})
+	return v.partition(ctx, root, dir, tp)
+}
+
+// logDirectory verifies the partitions of a log directory, and the files beside
+// them.
+func (v *verification) logDirectory(ctx context.Context, dir string, c *contents) error {
+	if !c.isLogDirectory() {
+		return fmt.Errorf("%s is no log directory: it holds no partition (a directory topic-number)", dir)
+	}
+	var chosen []topic.Partition
+	var paths []string
+	for _, tp := range c.partitions {
+		if v.topic == "" || tp.Topic == v.topic {
+			chosen = append(chosen, tp)
+			paths = append(paths, filepath.Join(dir, tp.String()))
 		}
-		found = true
-		if err := v.partition(root, filepath.Join(dir, e.Name()), tp); err != nil {
+	}
+	if len(chosen) == 0 && v.topic != "" {
+		return fmt.Errorf("%s: no partition of topic %q", dir, v.topic)
+	}
+	root := v.readRoot(dir)
+	v.directoryRow(dir, root, len(chosen))
+	v.measure(paths)
+	for i, tp := range chosen {
+		err := v.partition(ctx, root, paths[i], tp)
+		if errors.Is(err, errStopped) || errors.Is(err, errOutput) {
+			return err
+		}
+		if err != nil {
 			v.complain(err)
 		}
 	}
-	if !found && v.topic != "" {
-		return fmt.Errorf("%s: no partition of topic %q", dir, v.topic)
-	}
-	if !found {
-		return fmt.Errorf("%s is no log directory: it holds no partition (a directory topic-number)", dir)
+	if v.topic == "" {
+		v.surroundings(root, c)
 	}
 	return nil
 }
 
-// logRoot is what the files at the root of a log directory say.
-type logRoot struct {
-	clean                            bool
-	recovery, start, high, compacted map[topic.Partition]int64
-}
-
-func (v *verification) rootOf(dir string) logRoot {
-	_, err := v.fs.Stat(filepath.Join(dir, checkpoint.CleanShutdownFile))
-	return logRoot{
-		clean:     err == nil,
-		recovery:  v.offsets(dir, checkpoint.RecoveryPointFile),
-		start:     v.offsets(dir, checkpoint.LogStartFile),
-		high:      v.offsets(dir, checkpoint.HighWatermarkFile),
-		compacted: v.offsets(dir, checkpoint.CleanerFile),
-	}
-}
-
-// rootFileMax bounds the checkpoint files at the root of a log directory.
-const rootFileMax = 256 << 20
-
-// offsets reads a checkpoint file. One that is missing says nothing; one that
-// cannot be read is complained about, and says nothing either.
-func (v *verification) offsets(dir, name string) map[topic.Partition]int64 {
-	path := filepath.Join(dir, name)
-	b, err := vfs.ReadFile(v.fs, path, rootFileMax)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var entries []checkpoint.OffsetEntry
-	if err == nil {
-		if entries, err = checkpoint.ReadOffsets(b); err != nil {
-			v.warnings++
-			fmt.Fprintf(v.cmd.ErrOrStderr(), "oncelog: %s: %v; Kafka takes such a file for empty\n", path, err)
-			return nil
-		}
-	}
-	if err != nil {
-		v.complain(cannotLook(path, err))
-		return nil
-	}
-	offsets := make(map[topic.Partition]int64, len(entries))
-	for _, e := range entries {
-		offsets[e.Partition] = e.Offset
-	}
-	return offsets
-}
-
-// partition verifies one partition and shows its row.
-func (v *verification) partition(root logRoot, dir string, tp topic.Partition) error {
-	_, compacted := root.compacted[tp]
-	o := log.Options{FS: v.fs, Dir: dir, Partition: tp, ReadOnly: true, Clean: root.clean,
-		Points: log.Points{RecoveryPoint: root.recovery[tp], LogStart: root.start[tp], HighWatermark: root.high[tp]}}
-	r, err := log.Verify(v.cmd.Context(), o, log.VerifyOptions{Compacted: compacted, Progress: func(n int64) { v.progress.add(dir, n) }})
-	if err != nil {
-		return cannotVerify(dir, err)
-	}
-	v.partitions++
-	v.segments, v.batches, v.records, v.bytes = v.segments+int64(r.Segments), v.batches+r.Batches, v.records+r.Records, v.bytes+r.Bytes
-	v.damage, v.warnings, v.notes = v.damage+r.Damage, v.warnings+r.Warnings, v.notes+r.Notes
-	if len(r.Findings) > 0 {
-		v.reports = append(v.reports, r)
-	}
-	w := v.out
-	w.begin("partition")
-	w.string("partition", tp.String())
-	w.int("segments", int64(r.Segments))
-	w.int("batches", r.Batches)
-	w.int("records", r.Records)
-	w.int("bytes", r.Bytes)
-	w.int("log_start", r.LogStart)
-	w.int("log_end", r.LogEnd)
-	w.int("open", int64(r.Open))
-	w.int("aborted", int64(r.Aborted))
-	w.int("producers", int64(r.Producers))
-	w.int("damage", int64(r.Damage))
-	w.int("warnings", int64(r.Warnings))
-	w.int("notes", int64(r.Notes))
-	w.end()
-	if v.out.failed() {
-		return errOutput
-	}
-	return nil
-}
-
-func cannotVerify(dir string, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return cannotLook(dir, err)
-	}
-	return err
-}
-
-// findings shows what was found, the worst of each partition first.
-func (v *verification) findings() {
-	for _, r := range v.reports {
-		slices.SortStableFunc(r.Findings, func(a, b log.Finding) int { return int(b.Severity) - int(a.Severity) })
-		for _, f := range r.Findings {
-			w := v.out
-			w.begin("finding")
-			w.string("severity", f.Severity.String())
-			w.string("about", f.Kind)
-			w.string("partition", r.Partition.String())
-			w.string("path", f.File)
-			w.optionalInt("pos", f.Pos, f.Pos >= 0)
-			w.optionalInt("offset", f.Offset, f.Offset >= 0)
-			w.string("text", f.Text)
-			w.end()
-		}
-		if kept, all := len(r.Findings), r.Damage+r.Warnings+r.Notes; all > kept {
-			fmt.Fprintf(v.cmd.ErrOrStderr(), "oncelog: %s: %d more findings are not shown\n", r.Partition, all-kept)
-		}
-	}
-}
-
-// summary shows the sums, and in words whether all is sound.
-func (v *verification) summary() {
-	if v.partitions == 0 {
+// measure finds out how much there is to read, for a person who watches.
+func (v *verification) measure(dirs []string) {
+	if v.progress.w == nil {
 		return
 	}
-	verdict := "sound"
-	if v.damage > 0 {
-		verdict = "damaged"
+	for _, dir := range dirs {
+		entries, err := v.fs.ReadDir(dir)
+		if err != nil {
+			continue // it is complained about when its turn comes
+		}
+		for _, e := range entries {
+			if !isLogFile(e) {
+				continue
+			}
+			if info, err := v.fs.Stat(filepath.Join(dir, e.Name())); err == nil {
+				v.progress.total += info.Size()
+			}
+		}
 	}
-	w := v.out
-	w.begin("summary")
-	w.string("verdict", verdict)
-	w.int("partitions", int64(v.partitions))
-	w.int("segments", v.segments)
-	w.int("batches", v.batches)
-	w.int("records", v.records)
-	w.int("bytes", v.bytes)
-	w.int("damage", int64(v.damage))
-	w.int("warnings", int64(v.warnings))
-	w.int("notes", int64(v.notes))
-	w.end()
 }

@@ -134,7 +134,7 @@ func (b *backing) openSlots() error {
 	if s := b.c.manifest.memory; !s.tail {
 		s.tail, s.durability = true, b.c.durability()
 		if err := b.c.commit(b.c.manifest.withMemory(s)); err != nil {
-			return errors.Join(err, slots.Close(false))
+			return errors.Join(err, slots.Close())
 		}
 	}
 	b.slots = slots
@@ -167,7 +167,7 @@ func (b *backing) end(whole bool) error {
 		err = b.journal.Close()
 	}
 	if b.slots != nil {
-		err = errors.Join(err, b.slots.Close(false))
+		err = errors.Join(err, b.slots.Close())
 	}
 	if err != nil || !whole {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -198,7 +199,7 @@ func (c *Catalog) settleJournal(ctx context.Context, list []*partition) error {
 // drainJournal lets the journal take all that is queued, with the checkpoints
 // that it may need for that.
 func (c *Catalog) drainJournal(ctx context.Context, j *journal.Journal) error {
-	for j.Queued() {
+	for !j.Settled() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -208,6 +209,7 @@ func (c *Catalog) drainJournal(ctx context.Context, j *journal.Journal) error {
 		if err := errors.Join(j.Err(), c.freeJournal(context.WithoutCancel(ctx))); err != nil {
 			return err
 		}
+		runtime.Gosched() // a flusher may be at it
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 		return nil
 	}
 	for {
-		keys, mark, due := j.Due()
+		handles, mark, due := j.Due()
 		if !due {
 			return nil
 		}
-		list, lost := c.owners(keys)
+		list, lost := c.owners(handles)
 		failed := c.checkpointSome(ctx, list)
 		var errs error
 		for tp, err := range failed {
@@ -69,10 +69,10 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 // owners finds the partitions that frames belong to: those that serve, and
 // those that do not and so cannot write what the journal holds of them. Frames
 // of deleted topics belong to nobody.
-func (c *Catalog) owners(keys []journal.Key) (serving []*partition, lost []topic.Partition) {
-	wanted := make(map[journal.Key]bool, len(keys))
-	for _, k := range keys {
-		wanted[k] = true
+func (c *Catalog) owners(handles []*journal.Handle) (serving []*partition, lost []topic.Partition) {
+	wanted := make(map[journal.Key]bool, len(handles))
+	for _, h := range handles {
+		wanted[h.Key()] = true
 	}
 	for _, p := range c.all() {
 		if !wanted[c.keyOf(p.Partition)] {

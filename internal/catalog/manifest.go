@@ -354,3 +354,21 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	}
 	return m, err
 }
+
+// MadeHere gives the partitions of the topics that were made in a directory
+// and not deleted, in order: each must have its directory. It reads the
+// manifest only; one that is missing names none. Errors: *ManifestError,
+// ErrNewerFormat, those of the file system.
+func MadeHere(fsys vfs.FS, dir string) ([]topic.Partition, error) {
+	m, err := readManifest(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	var made []topic.Partition
+	for _, t := range m.topics {
+		for i := int32(0); !t.foreign && i < t.partitions; i++ {
+			made = append(made, topic.Partition{Topic: t.name, Index: i})
+		}
+	}
+	return made, nil
+}

@@ -3,12 +3,15 @@ package catalog
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -175,4 +178,30 @@ func FuzzDecodeManifest(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", m, n, err)
 		}
 	})
+}
+
+// MadeHere names what the manifest says was made here, and nothing else.
+func TestMadeHere(t *testing.T) {
+	mem := vfs.NewMem()
+	if made, err := MadeHere(mem, "."); err != nil || len(made) != 0 {
+		t.Errorf("without a manifest: %v, %v", made, err)
+	}
+	m := &manifest{topics: []manifestTopic{{name: "a", partitions: 2}, {name: "b", partitions: 3, foreign: true}}, deletions: []manifestDeletion{{name: "c", partitions: 1}}}
+	b, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := vfs.WriteTemp(mem, ManifestFile, b); err != nil {
+		t.Fatal(err)
+	}
+	want := []topic.Partition{{Topic: "a", Index: 0}, {Topic: "a", Index: 1}}
+	if made, err := MadeHere(mem, "."); err != nil || !slices.Equal(made, want) {
+		t.Errorf("got %v, %v, want %v", made, err, want)
+	}
+	if err := vfs.WriteTemp(mem, ManifestFile, b[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := MadeHere(mem, "."); !errors.Is(err, ErrManifest) {
+		t.Errorf("got %v, want ErrManifest", err)
+	}
 }

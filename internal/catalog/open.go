@@ -324,8 +324,8 @@ func (c *Catalog) begin(s *survey) error {
 		if err := r.journal.Harden(); err != nil {
 			return fmt.Errorf("make the journal durable: %w", err)
 		}
-		if d := r.journal.Dropped; d != nil {
-			c.event(Event{Kind: EventRunDropped, File: filepath.Join(c.dir, journal.FileName), From: d.Pos})
+		if d := r.journal.DroppedRun; d != nil {
+			c.event(Event{Kind: EventRunDropped, File: filepath.Join(c.dir, journal.Name), From: d.Pos})
 		}
 	}
 	kept := make([]topic.Partition, len(s.members))

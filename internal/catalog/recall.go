@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type recalled struct {
 	rescue  *journal.Contents // nil: none there
 	pieces  map[journal.Key][]overlay.Piece
 	ends    map[journal.Key]int64 // where the journal ends
-	frames  map[journal.Key][]journal.Frame
+	frames  map[journal.Key][]journal.RescueFrame
 	rescued map[journal.Key]bool
 }
 
@@ -32,7 +33,7 @@ type recalled struct {
 // use; those of journal.Read and tail.ReadSlots.
 func recall(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
 	r := &recalled{pieces: map[journal.Key][]overlay.Piece{}, ends: map[journal.Key]int64{},
-		frames: map[journal.Key][]journal.Frame{}, rescued: map[journal.Key]bool{}}
+		frames: map[journal.Key][]journal.RescueFrame{}, rescued: map[journal.Key]bool{}}
 	err := r.recallRescue(fsys, dir)
 	if err == nil && s.journal {
 		err = r.recallJournal(fsys, dir)
@@ -55,10 +56,12 @@ func (r *recalled) recallRescue(fsys vfs.FS, dir string) error {
 		return err
 	}
 	r.rescue = c
-	for key := range c.Fold() {
+	if err := r.add(c); err != nil {
+		return err
+	}
+	for key := range r.frames {
 		r.rescued[key] = true
 	}
-	r.add(c)
 	return nil
 }
 
@@ -71,22 +74,26 @@ func (r *recalled) recallJournal(fsys vfs.FS, dir string) error {
 		return err
 	}
 	r.journal = c
-	r.add(c)
-	return nil
+	return r.add(c)
 }
 
 // add enters the frames of a journal behind what is there.
-func (r *recalled) add(c *journal.Contents) {
-	for key, folded := range c.Fold() {
+func (r *recalled) add(c *journal.Contents) error {
+	all, err := c.Fold()
+	if err != nil {
+		return err
+	}
+	for key, folded := range all {
+		r.ends[key] = folded.Next
 		for _, f := range folded.Frames {
-			r.frames[key] = append(r.frames[key], f)
-			r.ends[key] = max(r.ends[key], f.Next)
+			r.frames[key] = append(r.frames[key], journal.RescueFrame{Frame: f, Data: c.ReaderAt(f)})
 			if f.Kind == journal.KindBytes { // else they are in the segment
 				r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: f.Segment, Pos: f.Pos, Length: f.Length,
 					First: f.First, Next: f.Next, Source: c.ReaderAt(f)})
 			}
 		}
 	}
+	return nil
 }
 
 func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
@@ -102,9 +109,9 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 		return err
 	}
 	for _, s := range slots {
-		key := journal.Key{Topic: s.Identity.Topic, Partition: s.Identity.Partition}
-		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.Identity.Segment, Pos: s.Pos, Length: s.Length,
-			First: s.First, Next: s.Next, Source: s.Source(), Certain: s.SameBoot})
+		key := journal.Key{Topic: s.ID.Topic, Partition: s.ID.Partition}
+		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.ID.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
+			First: s.First, Next: s.Next, Source: bytes.NewReader(s.Bytes), Certain: s.SameBoot})
 	}
 	for key := range r.pieces {
 		slices.SortStableFunc(r.pieces[key], func(a, b overlay.Piece) int {
@@ -141,7 +148,7 @@ func (r *recalled) close() error {
 // belongs to partitions that refused is set aside, and the files are ready for
 // new appends.
 func (c *Catalog) settleRecalled(r *recalled) error {
-	var lost []journal.Frame
+	var lost []journal.RescueFrame
 	for _, p := range c.all() {
 		if p.log == nil {
 			lost = append(lost, r.frames[c.keyOf(p.Partition)]...)
@@ -196,7 +203,7 @@ func (c *Catalog) rescue(lost []topic.Partition) error {
 	if err != nil {
 		return err
 	}
-	var frames []journal.Frame
+	var frames []journal.RescueFrame
 	for key := range r.rescued {
 		frames = append(frames, r.frames[key]...)
 	}

@@ -208,7 +208,9 @@ func (j *Journal) write(run []entry, size int64) error {
 	if err := j.file.Datasync(); err != nil {
 		return err
 	}
-	invariant.Check(j.writer.pos == j.pos+padded(size), "run of %d bytes at %d ends at %d", size, j.pos, j.writer.pos)
+	if end := j.pos + padded(size); j.writer.pos != end {
+		invariant.Check(false, "run of %d bytes at %d ends at %d", size, j.pos, j.writer.pos)
+	}
 	j.chain, j.pos = sum, j.writer.pos
 	return nil
 }

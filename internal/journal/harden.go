@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"os"
-	"path/filepath"
 )
 
 // Harden makes durable what Read found, before anything is built on it: the
@@ -15,11 +14,7 @@ func (c *Contents) Harden() error {
 	if c.Runs == 0 {
 		return nil
 	}
-	base := Name
-	if c.magic == rescueMagic {
-		base = RescueName
-	}
-	f, err := c.fs.OpenFile(filepath.Join(filepath.Dir(c.file.Name()), base), os.O_RDWR, 0)
+	f, err := c.fs.OpenFile(c.file.Name(), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
+// What Options mean when they say nothing, and their limits.
 const (
-	// BytesDefault, BytesMin and bytesMax are about Options.Bytes.
 	BytesDefault = 64 << 20
 	BytesMin     = 64 << 10
 	bytesMax     = 1 << 40
-	// DelayDefault is about Options.Delay.
 	DelayDefault = 5 * time.Millisecond
-	// dueBytes of published bytes make a flush due that nobody waits for.
-	dueBytes = 1 << 20
 )
+
+// dueBytes of published bytes make a flush due that nobody waits for.
+const dueBytes = 1 << 20
 
 // Options configures a Journal.
 type Options struct {

@@ -46,8 +46,8 @@ const (
 
 // put queues an entry and gives its ticket.
 func (q *queue) put(h *Handle, f *Frame) (signal, int64) {
-	if invariant.Enabled {
-		invariant.Check(f.sane() && f.carried() <= h.journal.batchMax, "frame %+v published", *f)
+	if invariant.Enabled && (!f.sane() || f.carried() > h.journal.batchMax) {
+		invariant.Check(false, "frame %+v published", *f)
 	}
 	q.mu.Lock()
 	if q.err != nil || h.left {

@@ -79,7 +79,7 @@ func (c *Contents) read() error {
 	if size != h.fileBytes() {
 		return &DamageError{File: c.file.Name(), Pos: size, Reason: "the file is not as long as its header says"}
 	}
-	w := walker{file: c.file, header: h, buffer: make([]byte, walkBufferBytes)}
+	w := walker{file: c.file, header: h, buffer: make([]byte, min(walkBufferBytes, size))}
 	for i := range 2 {
 		pos, end := h.half(int(h.first) ^ i)
 		w.regions = append(w.regions, region{pos, end})

@@ -154,7 +154,7 @@ func (c *Contents) readRescue() error {
 	if size != halvesPos+h.halfBytes {
 		return &DamageError{File: c.file.Name(), Pos: size, Reason: "the file is not as long as its header says"}
 	}
-	w := walker{file: c.file, header: h, regions: []region{{halvesPos, size}}, buffer: make([]byte, walkBufferBytes)}
+	w := walker{file: c.file, header: h, regions: []region{{halvesPos, size}}, buffer: make([]byte, min(walkBufferBytes, size))}
 	if err := w.walk(); err != nil {
 		return err
 	}

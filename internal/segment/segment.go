@@ -46,12 +46,11 @@ type Segment struct {
 	Base int64
 	env  *Environment
 
-	size    atomic.Int64 // bytes of whole, published batches
-	synced  atomic.Int64 // bytes known to be on the device
-	writeMu sync.Mutex   // whoever writes memory of the tail into the file
-	handle  atomic.Pointer[Handle]
-	used    atomic.Bool // acquired since Files last looked
-	wrong   atomic.Bool // an index file of the sealed segment was found unusable
+	size   atomic.Int64 // bytes of whole, published batches
+	synced atomic.Int64 // bytes known to be on the device
+	handle atomic.Pointer[Handle]
+	used   atomic.Bool // acquired since Files last looked
+	wrong  atomic.Bool // an index file of the sealed segment was found unusable
 
 	mu      sync.Mutex // opening and closing the handle
 	retired bool
