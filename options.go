@@ -9,7 +9,6 @@ import (
 	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
-	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
 )
@@ -65,8 +64,12 @@ type Options struct {
 	Events func(Event)      // nil: none; must not wait for or change the store (topics, Reopen, Close)
 }
 
-// memoryBytesMin holds a few of the largest batches that land in memory.
-const memoryBytesMin = 2 << 20
+// The least that works at all: a few of the largest batches that land in memory,
+// and a few slots.
+const (
+	memoryBytesMin = 2 << 20
+	tailBytesMin   = 256 << 10
+)
 
 // openSegmentsDefault is the default of Options.OpenSegmentsMax.
 const openSegmentsDefault = 1024
@@ -94,8 +97,8 @@ func (o Options) validate() error {
 		return bad("MemoryBytes is %d, want 0 (64 MiB) or at least %d", o.MemoryBytes, memoryBytesMin)
 	case o.JournalBytes != 0 && o.JournalBytes < journal.BytesMin:
 		return bad("JournalBytes is %d, want 0 (64 MiB) or at least %d: each half must hold four of the largest batches that go through it", o.JournalBytes, journal.BytesMin)
-	case o.TailBytes != 0 && o.TailBytes < tail.SlotsBytesMin:
-		return bad("TailBytes is %d, want 0 (64 MiB) or at least %d", o.TailBytes, tail.SlotsBytesMin)
+	case o.TailBytes != 0 && o.TailBytes < tailBytesMin:
+		return bad("TailBytes is %d, want 0 (64 MiB) or at least %d", o.TailBytes, tailBytesMin)
 	case o.Direct && (o.MemoryBytes != 0 || o.JournalBytes != 0 || o.TailBytes != 0):
 		return bad("Direct is set, and so is MemoryBytes, JournalBytes or TailBytes, which it leaves unused")
 	case o.RecoveryParallelism < 0:

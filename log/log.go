@@ -19,7 +19,7 @@ import (
 type Log struct {
 	// Set by Load.
 	o    Options // FS shows the pieces of o until Recover has written them
-	disk vfs.FS  // without them
+	disk vfs.FS  // without them; nil if there are none
 	env  *segment.Environment
 
 	config atomic.Pointer[Config]

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/overlay"
@@ -45,32 +46,37 @@ func (l *Log) pathOf(base int64) string {
 // layPieces lets everything that is read until Recover see the pieces in
 // place.
 func (l *Log) layPieces() error {
-	l.disk = l.o.FS
 	if l.o.Clean || len(l.o.Pieces) == 0 {
 		return nil
 	}
-	files := overlay.Files{}
-	files.Add(l.o.Pieces, l.pathOf)
-	view := overlay.View(l.disk, files)
+	l.disk = l.o.FS
+	all := overlay.Files{}
+	all.Add(l.o.Pieces, l.pathOf)
+	view := overlay.View(l.disk, all)
 	for _, p := range l.o.Pieces {
 		if err := l.checkPiece(view, p); err != nil {
 			return err
 		}
 	}
+	// What lies below the recovery point is in the files.
+	l.o.Pieces = slices.DeleteFunc(slices.Clone(l.o.Pieces), func(p overlay.Piece) bool { return p.Next <= l.o.Points.RecoveryPoint })
+	files := overlay.Files{}
+	files.Add(l.o.Pieces, l.pathOf)
+	view = overlay.View(l.disk, files)
 	l.o.FS, l.env.FS = view, view
 	return nil
 }
 
 // writePieces puts the pieces where they belong.
 func (l *Log) writePieces() error {
-	if l.o.FS == l.disk {
+	if l.disk == nil {
 		return nil
 	}
 	if err := overlay.Write(l.disk, l.o.Dir, l.o.Pieces, l.pathOf); err != nil {
 		return err
 	}
 	l.o.FS, l.env.FS = l.disk, l.disk
-	l.o.Pieces = nil
+	l.o.Pieces, l.disk = nil, nil
 	return nil
 }
 

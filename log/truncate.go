@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/tail"
 )
 
 // Truncate takes the suffix of the log from offset on away: files, indexes,
@@ -123,6 +124,17 @@ func (l *Log) lockSealed(ctx context.Context) error {
 	}
 }
 
+// settleSlots makes sure that no power loss brings back what was cut from the
+// mapped tail.
+func (l *Log) settleSlots() error {
+	if b := l.backed.Load(); b != nil {
+		if slots, ok := b.source.(*tail.Slots); ok {
+			return slots.Settle()
+		}
+	}
+	return nil
+}
+
 // dropEpochs forgets the epochs without a batch, from offset on: behind the log
 // end, but not the one that holds the log start, whose batches were deleted. On
 // a full disk nothing happens: were they forgotten here and not on disk, they
@@ -174,14 +186,16 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 		if j == i {
 			below = pos
 		}
-		if j <= i {
-			if err := s.WriteBack(below, 0); err != nil {
-				return err
-			}
+		if j > i {
+			below = 0
 		}
-		if err := s.Forget(); err != nil {
+		if err := s.WriteBack(below, 0); err != nil {
 			return err
 		}
+		s.Cut(below)
+	}
+	if err := l.settleSlots(); err != nil {
+		return err
 	}
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)

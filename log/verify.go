@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-<<<<<<< HEAD
-	"sync"
-=======
 	"slices"
->>>>>>> main
+	"sync"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/segment"

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -47,7 +48,7 @@ func (b *backing) Journal() (*journal.Journal, error) {
 		return nil, err
 	}
 	if err := b.startJournal(); err != nil {
-		return nil, fmt.Errorf("start the journal: %w%s", err, advice(err))
+		return nil, fmt.Errorf("start the journal: %w%s", segment.NoSpace(err), advice(err))
 	}
 	return b.running(), nil
 }
@@ -99,7 +100,7 @@ func (b *backing) Slots() (*tail.Slots, error) {
 		return nil, err
 	}
 	if err := b.openSlots(); err != nil {
-		return nil, fmt.Errorf("make the mapped tail: %w%s", err, advice(err))
+		return nil, fmt.Errorf("make the mapped tail: %w%s", segment.NoSpace(err), advice(err))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,18 +128,24 @@ func (b *backing) openSlots() error {
 	if place.Kind == vfs.PlaceVolatile {
 		b.c.event(Event{Kind: EventVolatile, File: place.Name})
 	}
-	slots, err := tail.OpenSlots(b.c.fs, b.c.dir, tail.SlotsOptions{Bytes: b.c.o.TailBytes, Boot: place.Boot})
+	slots, err := tail.OpenSlots(b.c.fs, b.c.dir, tail.SlotsOptions{Bytes: b.c.o.TailBytes, SlotBytes: slotBytes(b.c.o.TailBytes), Boot: place.Boot})
 	if err != nil {
 		return err
 	}
 	if s := b.c.manifest.memory; !s.tail {
 		s.tail, s.durability = true, b.c.durability()
 		if err := b.c.commit(b.c.manifest.withMemory(s)); err != nil {
-			return errors.Join(err, slots.Close())
+			return errors.Join(err, slots.Close(false))
 		}
 	}
 	b.slots = slots
 	return nil
+}
+
+// slotBytes is the size of a slot: a small tail has smaller ones, so that a few
+// partitions find room in it.
+func slotBytes(tailBytes int64) int64 {
+	return min(max(tailBytes/16&^(4<<10-1), 16<<10), 1<<20)
 }
 
 // resume takes over the files that a crash left, once everything in them is in
@@ -167,12 +174,24 @@ func (b *backing) end(whole bool) error {
 		err = b.journal.Close()
 	}
 	if b.slots != nil {
-		err = errors.Join(err, b.slots.Close())
+		err = errors.Join(err, b.slots.Close(false))
 	}
 	if err != nil || !whole {
 		return err
 	}
 	return b.c.dropMemory()
+}
+
+// recall reads what journal and tail hold of partitions that are not open,
+// while the store runs.
+func (b *backing) recall() (*recalled, error) {
+	if b == nil {
+		return nil, nil
+	}
+	b.mu.Lock()
+	s := memoryState{journal: b.journal != nil, tail: b.slots != nil, durability: b.c.durability()}
+	b.mu.Unlock()
+	return recall(b.c.fs, b.c.dir, s, true)
 }
 
 // durability is the level of topics that say nothing else.

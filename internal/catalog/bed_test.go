@@ -14,7 +14,6 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/journal"
-	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -39,7 +38,7 @@ var direct = flag.Bool("direct", false, "appends go straight into the segments")
 // on are options for a directory on a file system.
 func on(fsys vfs.FS) Options {
 	return Options{Dir: dataDir, Log: log.Options{FS: fsys}, SegmentBytes: 4 << 10,
-		Direct: *direct, MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: tail.SlotsBytesMin}
+		Direct: *direct, MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10}
 }
 
 func mustOpen(t testing.TB, o Options) *Catalog {

@@ -348,15 +348,29 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 		if p.log.Failed() == nil {
 			return nil
 		}
+		// The journal forgets the log when it is abandoned.
+		if c.backing.running() != nil {
+			if err := c.rescue([]topic.Partition{tp}); err != nil {
+				return err
+			}
+		}
 		// Its files were written by a log that stopped: an error of closing
 		// them adds nothing to that.
 		_ = p.log.Abandon()
 	}
+	var err error
+	if c.recalled, err = c.backing.recall(); err != nil {
+		return err
+	}
+	defer func() { c.recalled = nil }()
 	i, _ := c.manifest.find(tp.Topic)
 	l, err := c.reload(ctx, member{partition: tp, topic: c.manifest.topics[i]})
 	c.mu.Lock()
 	c.partitions[tp] = &partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)}
 	c.mu.Unlock()
+	if err == nil && c.recalled != nil {
+		err = c.dropRescued(c.recalled, tp)
+	}
 	return err
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/log"
 )
 
 // memoryID is what names a topic in journal and tail: its id, or if Kafka gave
@@ -33,7 +35,8 @@ func (c *Catalog) journalFull() {
 
 // freeJournal makes the checkpoints that free the half of the journal that is
 // due, if one is. What cannot be checkpointed because its partition is latched
-// is set aside; any other failure leaves the half as it is, to be tried again.
+// is set aside. On a full disk the half stays as it is, to be tried again; any
+// other failure ends the journal, and with it appends of the whole store.
 func (c *Catalog) freeJournal(ctx context.Context) error {
 	j := c.backing.running()
 	if j == nil {
@@ -54,11 +57,14 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 			}
 			lost = append(lost, tp)
 		}
-		if errs != nil {
-			return errs
+		if errs == nil {
+			errs = c.rescue(lost)
 		}
-		if err := c.rescue(lost); err != nil {
-			return err
+		if errs != nil {
+			if ctx.Err() == nil && !errors.Is(segment.NoSpace(errs), log.ErrNoSpace) {
+				errs = j.Fail("free half of the journal", errs)
+			}
+			return errs
 		}
 		if err := j.Free(mark); err != nil {
 			return err

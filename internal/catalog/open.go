@@ -15,6 +15,7 @@ import (
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -54,6 +55,11 @@ func (c *Catalog) open() error {
 		}
 	}
 	survey, err := c.read()
+	for try := 1; err != nil && c.o.ReadOnly && c.inMotion(err) && try < loadTries; try++ {
+		if err = c.abandonAll(); err == nil {
+			survey, err = c.read()
+		}
+	}
 	if err == nil && !c.o.ReadOnly {
 		err = c.syncParent()
 	}
@@ -76,6 +82,14 @@ func (c *Catalog) open() error {
 		c.loop.Go(c.maintain) // ends when background does
 	}
 	return nil
+}
+
+// inMotion tells whether an error of a read-only opening may come from another
+// process that writes: journal, tail and segments were read one after the other.
+func (c *Catalog) inMotion(err error) bool {
+	_, foreign := errors.AsType[*log.ForeignWriterError](err)
+	damaged, _ := errors.AsType[*tail.SlotError](err)
+	return foreign || damaged != nil || errors.Is(err, journal.ErrBusy) || errors.Is(err, ErrJournalMissing) || errors.Is(err, ErrTailMissing)
 }
 
 // workers is how many goroutines seal rolled segments.
@@ -168,7 +182,7 @@ func (c *Catalog) read() (*survey, error) {
 		c.clean = false
 	}
 	if !c.clean {
-		if s.recalled, err = recall(c.fs, c.dir, m.memory); err != nil {
+		if s.recalled, err = recall(c.fs, c.dir, m.memory, c.o.ReadOnly); err != nil {
 			return nil, err
 		}
 	}

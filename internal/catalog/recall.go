@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/oncelog/oncelog/internal/journal"
@@ -31,7 +32,30 @@ type recalled struct {
 //
 // Errors: ErrJournalMissing, ErrTailMissing if the manifest says that one is in
 // use; those of journal.Read and tail.ReadSlots.
-func recall(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
+//
+// With live set the directory may belong to a running store, which overwrites
+// what it no longer needs: then the bytes are read into memory.
+func recall(fsys vfs.FS, dir string, s memoryState, live bool) (*recalled, error) {
+	for try := 1; ; try++ {
+		r, err := recallOnce(fsys, dir, s)
+		if err != nil || !live {
+			return r, err
+		}
+		same, err := r.load()
+		if err = errors.Join(err, r.close()); err != nil || same {
+			return r, err
+		}
+		if try == recallTries {
+			return nil, fmt.Errorf("read the journal of %s: %w", dir, journal.ErrBusy)
+		}
+	}
+}
+
+// recallTries bounds how often a directory is read again that another process
+// works in.
+const recallTries = 16
+
+func recallOnce(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
 	r := &recalled{pieces: map[journal.Key][]overlay.Piece{}, ends: map[journal.Key]int64{},
 		frames: map[journal.Key][]journal.RescueFrame{}, rescued: map[journal.Key]bool{}}
 	err := r.recallRescue(fsys, dir)
@@ -109,9 +133,9 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 		return err
 	}
 	for _, s := range slots {
-		key := journal.Key{Topic: s.ID.Topic, Partition: s.ID.Partition}
-		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.ID.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
-			First: s.First, Next: s.Next, Source: bytes.NewReader(s.Bytes), Certain: s.SameBoot})
+		key := journal.Key{Topic: s.Topic, Partition: s.Partition}
+		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
+			First: s.BaseOffset, Next: s.NextOffset, Source: bytes.NewReader(s.Bytes), Certain: s.SameBoot})
 	}
 	for key := range r.pieces {
 		slices.SortStableFunc(r.pieces[key], func(a, b overlay.Piece) int {
@@ -119,6 +143,24 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 		})
 	}
 	return nil
+}
+
+// load reads the bytes of all pieces into memory; false if they may have been
+// overwritten meanwhile.
+func (r *recalled) load() (same bool, err error) {
+	for _, pieces := range r.pieces {
+		for i := range pieces {
+			b := make([]byte, pieces[i].Length)
+			if err := pieces[i].ReadAt(b, 0); err != nil {
+				return false, err
+			}
+			pieces[i].Source, pieces[i].At = bytes.NewReader(b), 0
+		}
+	}
+	if r.journal == nil {
+		return true, nil
+	}
+	return r.journal.Current()
 }
 
 // apply tells a log what is recalled of it.
@@ -154,10 +196,15 @@ func (c *Catalog) settleRecalled(r *recalled) error {
 			lost = append(lost, r.frames[c.keyOf(p.Partition)]...)
 		}
 	}
-	if r.rescue != nil || len(lost) > 0 {
-		if err := journal.WriteRescue(c.fs, c.dir, lost); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case len(lost) > 0:
+		err = journal.WriteRescue(c.fs, c.dir, lost)
+	case r.rescue != nil:
+		err = journal.RemoveRescue(c.fs, c.dir)
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.close(); err != nil {
 		return err
@@ -188,9 +235,28 @@ func (c *Catalog) dropMemory() error {
 		err = journal.Remove(c.fs, c.dir)
 	}
 	if s.tail {
-		err = errors.Join(err, tail.Remove(c.fs, c.dir))
+		err = errors.Join(err, removeFile(c.fs, filepath.Join(c.dir, tail.FileName)))
 	}
 	return err
+}
+
+// dropRescued forgets what was set aside of a partition that has it in its
+// segments now.
+func (c *Catalog) dropRescued(r *recalled, tp topic.Partition) error {
+	key := c.keyOf(tp)
+	if !r.rescued[key] {
+		return nil
+	}
+	var frames []journal.RescueFrame
+	for other := range r.rescued {
+		if other != key {
+			frames = append(frames, r.frames[other]...)
+		}
+	}
+	if len(frames) == 0 {
+		return journal.RemoveRescue(c.fs, c.dir)
+	}
+	return journal.WriteRescue(c.fs, c.dir, frames)
 }
 
 // rescue sets aside, durably, what the journal holds of partitions that cannot
@@ -199,7 +265,7 @@ func (c *Catalog) rescue(lost []topic.Partition) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	r, err := recall(c.fs, c.dir, memoryState{journal: true})
+	r, err := recall(c.fs, c.dir, memoryState{journal: true}, false)
 	if err != nil {
 		return err
 	}
@@ -213,4 +279,13 @@ func (c *Catalog) rescue(lost []topic.Partition) error {
 		}
 	}
 	return errors.Join(journal.WriteRescue(c.fs, c.dir, frames), r.close())
+}
+
+// removeFile removes a file at the root, durably. It is no error if there is
+// none.
+func removeFile(fsys vfs.FS, path string) error {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(path))
 }

@@ -22,8 +22,8 @@ type plain struct {
 func (p *plain) Pieces(dst [][]byte, _, from, to int64) [][]byte {
 	return append(dst, p.memory[from%(1<<20):][:to-from])
 }
-func (p *plain) Durable(int64) {}
-func (p *plain) Fail(error)    {}
+func (p *plain) Durable(_, _, _ int64) {}
+func (p *plain) Fail(error)            {}
 
 func (p *plain) publish(size int64) {
 	p.handle.Publish(0, p.end, p.end+size, p.end, p.end+size)

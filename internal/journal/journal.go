@@ -154,6 +154,14 @@ func (j *Journal) Settled() bool {
 	return j.queue.done == j.queue.last
 }
 
+// Fail ends the journal as a failed write does: what it holds cannot be brought
+// where it belongs.
+func (j *Journal) Fail(deed string, cause error) error {
+	j.flushMu.Lock()
+	defer j.release()
+	return j.fail(deed, cause)
+}
+
 // Stats counts what a Journal did since Start.
 type Stats struct {
 	Runs    int64 // written and synced

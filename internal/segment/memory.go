@@ -49,11 +49,7 @@ func (s *Segment) Unwritten(below int64) int64 {
 // Unseat gives the memory back if all of it is written. Writer only.
 func (s *Segment) Unseat() bool {
 	t := s.tail.Load()
-	if t == nil || t.Unwritten(s.size.Load()) > 0 {
-		return t == nil
-	}
-	t.Drop()
-	return true
+	return t == nil || t.Drop()
 }
 
 // MemoryBytes is how much memory the segment holds.
@@ -64,15 +60,15 @@ func (s *Segment) MemoryBytes() int64 {
 	return 0
 }
 
-// Forget drops what memory holds, written or not, so that it never comes back:
-// the file is about to be cut below it. Writer only.
-func (s *Segment) Forget() error {
+// Cut takes what memory holds from byte pos on away: the file is about to be cut
+// there. Writer only.
+func (s *Segment) Cut(pos int64) {
 	if t := s.tail.Load(); t != nil {
 		s.writeMu.Lock()
 		defer s.writeMu.Unlock()
-		return t.Forget()
+		t.Cut(pos)
+		t.Drop()
 	}
-	return nil
 }
 
 // Datasync syncs the file as it is, whatever memory holds.
