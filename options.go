@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -40,6 +41,15 @@ type Options struct {
 
 	ReadOnly bool // never writes, takes no lock; opens live, crashed and foreign directories as they are
 
+	// Appends land in memory: at DurabilityFsync in plain memory, from which the
+	// commit journal takes them, at DurabilityOS in the mapped tail, which
+	// outlives the process. Both files are made with the first append that needs
+	// them and are gone after a clean Close.
+	MemoryBytes  int64 // plain memory, of all partitions; appends wait when it is used up; 0: 64 MiB
+	JournalBytes int64 // size of the commit journal; 0: 64 MiB
+	TailBytes    int64 // size of the mapped tail; appends that find no room in it go straight into the segments; 0: 64 MiB
+	Direct       bool  // no memory, journal or tail: every append is a write into its segment, every flush the partition's own
+
 	RecoveryParallelism int           // partitions opened, recovered or closed at once; 0: twice the processors, at least 4
 	OpenSegmentsMax     int           // sealed segments kept open, each with up to 4 descriptors and mappings; 0: 1024
 	CheckpointInterval  time.Duration // how long appends wait for a checkpoint, which bounds recovery; 0: 30 s
@@ -53,6 +63,13 @@ type Options struct {
 	Logger *slog.Logger     // nil: silence
 	Events func(Event)      // nil: none; must not wait for or change the store (topics, Reopen, Close)
 }
+
+// The least that works at all: a few of the largest batches that land in memory,
+// and a few slots.
+const (
+	memoryBytesMin = 2 << 20
+	tailBytesMin   = 256 << 10
+)
 
 // openSegmentsDefault is the default of Options.OpenSegmentsMax.
 const openSegmentsDefault = 1024
@@ -76,6 +93,14 @@ func (o Options) validate() error {
 		return bad("Durability is %d, want DurabilityFsync or DurabilityOS", o.Durability)
 	case o.SegmentBytes < 0 || o.SegmentBytes > log.SegmentBytesLimit:
 		return bad("SegmentBytes is %d, want 0 (1 GiB) to %d", o.SegmentBytes, log.SegmentBytesLimit)
+	case o.MemoryBytes != 0 && o.MemoryBytes < memoryBytesMin:
+		return bad("MemoryBytes is %d, want 0 (64 MiB) or at least %d", o.MemoryBytes, memoryBytesMin)
+	case o.JournalBytes != 0 && o.JournalBytes < journal.BytesMin:
+		return bad("JournalBytes is %d, want 0 (64 MiB) or at least %d: each half must hold four of the largest batches that go through it", o.JournalBytes, journal.BytesMin)
+	case o.TailBytes != 0 && o.TailBytes < tailBytesMin:
+		return bad("TailBytes is %d, want 0 (64 MiB) or at least %d", o.TailBytes, tailBytesMin)
+	case o.Direct && (o.MemoryBytes != 0 || o.JournalBytes != 0 || o.TailBytes != 0):
+		return bad("Direct is set, and so is MemoryBytes, JournalBytes or TailBytes, which it leaves unused")
 	case o.RecoveryParallelism < 0:
 		return bad("RecoveryParallelism is %d, want 0 (default) or more", o.RecoveryParallelism)
 	case o.OpenSegmentsMax < 0:
@@ -97,6 +122,7 @@ func (o Options) catalog(dir string, files *segment.Files) catalog.Options {
 		Log:      log.Options{FS: o.FS, Files: files, Now: o.Now, Logger: o.Logger},
 		ReadOnly: o.ReadOnly, Durability: o.Durability, SegmentBytes: o.SegmentBytes,
 		ProducerExpiration: o.ProducerExpiration, ProducersMax: o.ProducersMax,
+		Direct: o.Direct, MemoryBytes: o.MemoryBytes, JournalBytes: o.JournalBytes, TailBytes: o.TailBytes,
 		Parallelism: o.RecoveryParallelism, CheckpointInterval: o.CheckpointInterval, CheckpointBytes: o.CheckpointBytes,
 		RetentionInterval: o.RetentionInterval, Events: o.Events,
 	}

@@ -148,9 +148,14 @@ func (l *Log) admit(ctx context.Context) error {
 
 // append decides, writes and publishes under appendMu, then waits.
 func (l *Log) append(ctx context.Context, r *request, level Durability, noWait bool) (Appended, error) {
-	l.appendMu.Lock()
-	a, err := l.appendLocked(r)
-	l.appendMu.Unlock()
+	var a Appended
+	var err error
+	for again := true; again; {
+		l.lockAppend()
+		a, err = l.appendLocked(r)
+		l.appendMu.Unlock()
+		again, err = l.again(ctx, err)
+	}
 	if err != nil {
 		return Appended{}, l.refused(err)
 	}
@@ -162,6 +167,7 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {
 		l.flushIfDue()
+		l.writeIfDue()
 		return a, nil
 	}
 	return a, l.waitDurable(ctx, a.LastOffset+1)
@@ -189,7 +195,11 @@ func (l *Log) appendLocked(r *request) (Appended, error) {
 	if err := l.makeRoomLocked(&r.header, r.now, r.marker != nil); err != nil {
 		return Appended{}, err
 	}
-	if err := l.writeLocked(r); err != nil {
+	at, err := l.seatLocked(end, r.header.Size)
+	if err != nil {
+		return Appended{}, err
+	}
+	if err := l.writeLocked(r, at); err != nil {
 		return Appended{}, l.latch("append to", err)
 	}
 	a := Appended{BaseOffset: end, LastOffset: r.header.LastOffset(), Timestamp: batch.None, LogStart: start}
@@ -202,7 +212,7 @@ func (l *Log) appendLocked(r *request) (Appended, error) {
 // writeLocked writes one admitted batch and makes it part of the log. An
 // error leaves it outside of everything but the bytes behind the published
 // ones; the caller latches.
-func (l *Log) writeLocked(r *request) error {
+func (l *Log) writeLocked(r *request, at seat) error {
 	epoch, err := l.epochs.appended(r.header.BaseOffset)
 	if err != nil {
 		return err
@@ -219,7 +229,7 @@ func (l *Log) writeLocked(r *request) error {
 	head.Stamp(r.header.BaseOffset, epoch)
 	r.header.LeaderEpoch, r.header.Attributes = epoch, head.Attributes()
 	l.vecs[0], l.vecs[1] = head, r.batch[batch.HeaderSize:]
-	err = l.active.Write(l.vecs[:])
+	err = l.storeLocked(at, l.vecs[:])
 	l.vecs[1] = nil
 	if err != nil {
 		return err
@@ -228,6 +238,7 @@ func (l *Log) writeLocked(r *request) error {
 	if err != nil {
 		return err
 	}
+	l.enqueueLocked(at, r.header.Size, r.header.BaseOffset, r.header.NextOffset(), head.CRC())
 	l.active.Publish(int64(r.header.Size))
 	l.publishLocked(r.header.NextOffset(), done, isDone)
 	return nil
@@ -307,6 +318,20 @@ func (l *Log) mustRoll(c *Config, h *batch.Header, now int64) bool {
 		waited = h.MaxTimestamp - times.First
 	}
 	return waited > c.SegmentAge.Milliseconds()
+}
+
+// again tells whether an append that could not go on yet should be tried again,
+// once it waited for what it lacked.
+func (l *Log) again(ctx context.Context, err error) (bool, error) {
+	switch err {
+	case errUnbacked:
+		err = l.back()
+	case errNoMemory:
+		err = l.waitMemory(ctx)
+	default:
+		return false, err
+	}
+	return err == nil, err
 }
 
 // refused tells an append's caller and, once a shortage, the operator.

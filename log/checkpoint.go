@@ -14,11 +14,11 @@ import (
 // the caller makes them durable (Checkpoints, or its own way) before it
 // believes in them.
 func (l *Log) Checkpoint(ctx context.Context) (Points, error) {
-	if err := l.writable(); err != nil {
-		return Points{}, err
-	}
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
+	if err := l.writable(); err != nil && !(l.closing.Load() && !l.closed.Load() && l.latched() == nil) {
+		return Points{}, err
+	}
 	return l.checkpoint(ctx)
 }
 
@@ -38,6 +38,9 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 		end = l.sealing[0].segment.Base
 	}
 	l.appendMu.Unlock()
+	// In a journaled log the point follows the journal and waits for nothing of
+	// it: it may be full, and this checkpoint what it waits for.
+	end = min(end, l.settled().next)
 	if err := l.mendIndexes(); err != nil {
 		return Points{}, l.unwritten("write the indexes of", err)
 	}
@@ -103,15 +106,16 @@ func (l *Log) record(ctx context.Context, p Points) error {
 // synced. It returns the points to record. A latched or read-only log only
 // closes its files; the error says so for the former. Waiters get ErrClosed.
 func (l *Log) Close(ctx context.Context) (Points, error) {
+	err := l.stopAppends(ctx)
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
 	if l.closed.Load() {
 		return l.points(), ErrClosed
 	}
-	var err error
-	if l.opened.Load() {
+	if err == nil && l.opened.Load() {
 		err = l.closeCleanly()
 	}
+	l.leaveJournal()
 	l.appendMu.Lock()
 	l.closed.Store(true)
 	l.appendMu.Unlock()
@@ -119,14 +123,30 @@ func (l *Log) Close(ctx context.Context) (Points, error) {
 	return l.points(), joinClose(err, l.view.Load())
 }
 
+// StopAppends refuses what comes from now on, with ErrClosed: Close comes next.
+func (l *Log) StopAppends() {
+	l.lockAppend()
+	l.closing.Store(true)
+	l.appendMu.Unlock()
+}
+
+// stopAppends refuses what comes from now on; what was admitted is in, and the
+// journal holds it on return.
+func (l *Log) stopAppends(ctx context.Context) error {
+	if !l.opened.Load() || l.closed.Load() {
+		return nil
+	}
+	l.StopAppends()
+	if j := l.journal(); j != nil && l.latched() == nil {
+		return j.Flush(ctx)
+	}
+	return nil
+}
+
 func (l *Log) closeCleanly() error {
 	if err := l.latched(); err != nil {
 		return err
 	}
-	// Appends stop first: what comes now is refused, what was admitted is in.
-	l.appendMu.Lock()
-	l.closing.Store(true)
-	l.appendMu.Unlock()
 	if err := segment.Unprepare(l.env); err != nil { // first: it may make the room that the rest needs
 		return err
 	}
@@ -168,6 +188,16 @@ func (l *Log) closeCleanly() error {
 	return nil
 }
 
+// leaveJournal ends the log's part in the journal: what is queued is dropped.
+func (l *Log) leaveJournal() {
+	if b := l.backed.Load(); b != nil && b.handle != nil {
+		b.handle.Leave()
+	}
+	if l.o.Workers != nil {
+		l.o.Workers.released(l)
+	}
+}
+
 // Abandon closes the files and writes nothing more, as after an I/O error or
 // before the directory is removed. Waiters get ErrClosed.
 func (l *Log) Abandon() error {
@@ -182,5 +212,6 @@ func (l *Log) Abandon() error {
 	if already {
 		return nil
 	}
+	l.leaveJournal()
 	return joinClose(nil, l.view.Load())
 }

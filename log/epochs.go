@@ -1,6 +1,7 @@
 package log
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -245,9 +246,7 @@ func (l *Log) BeginEpoch(epoch int32) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	l.maintainMu.Lock()
-	defer l.maintainMu.Unlock()
-	l.appendMu.Lock()
+	l.lockAppend()
 	latest, ok := l.epochs.latest()
 	if ok && epoch < latest.Epoch || epoch < 0 {
 		l.appendMu.Unlock()
@@ -257,10 +256,16 @@ func (l *Log) BeginEpoch(epoch int32) error {
 		l.appendMu.Unlock()
 		return err
 	}
-	l.epochs.assign(epoch, l.logEnd.Load())
+	end := l.logEnd.Load()
+	l.epochs.assign(epoch, end)
 	l.appendMu.Unlock()
 	// An epoch that begins behind the end of what a crash leaves is forgotten.
-	if err := l.flush(); err != nil {
+	if err := l.waitDurable(context.Background(), end); err != nil {
+		return err
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	if err := l.writable(); err != nil {
 		return err
 	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {

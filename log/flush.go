@@ -11,7 +11,8 @@ import (
 // stays invisible at DurabilityFsync when nobody waits for it.
 const flushDueBytes = 1 << 20
 
-// flush makes everything published durable, waiting for a flush under way.
+// flush brings everything published (of a journaled log: what the journal
+// holds) into its files and syncs them, waiting for a flush under way.
 func (l *Log) flush() error {
 	l.flushMu.Lock()
 	err := l.flushLocked()
@@ -23,9 +24,9 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// flushLocked makes durable what is published when it collects, with flushMu
-// held. One sync at a time a file: of two, only one would hear of an error. A
-// failed one is final and latches the log; the caller tells (refused), with
+// flushLocked is flush with flushMu held, for what is published when it
+// collects. One sync at a time a file: of two, only one would hear of an error.
+// A failed one is final and latches the log; the caller tells (refused), with
 // flushMu released.
 func (l *Log) flushLocked() error {
 	if err := l.latched(); err != nil {
@@ -35,18 +36,12 @@ func (l *Log) flushLocked() error {
 		runtime.Gosched() // those just released come back with their next append
 	}
 	l.unflushed.Store(0)
-	end := l.logEnd.Load()
-	if l.durable.Load() >= end && !l.dirUnsync.Load() {
+	at := l.settled()
+	if l.filed.Load() >= at.next && !l.dirUnsync.Load() {
 		return nil
 	}
-	v := l.view.Load()
-	for i := max(v.find(l.durable.Load()), 0); i < len(v.segments); i++ {
-		if plant.Enabled && plant.Is(plant.AcknowledgedEarly) {
-			continue
-		}
-		if err := v.segments[i].Sync(); err != nil {
-			return l.latch("flush", err)
-		}
+	if err := l.syncSegments(at); err != nil {
+		return l.latch("flush", err)
 	}
 	// The name of a new segment must be durable before anything in it counts.
 	if l.dirUnsync.Swap(false) && !(plant.Enabled && plant.Is(plant.NameNotSynced)) {
@@ -55,16 +50,46 @@ func (l *Log) flushLocked() error {
 		}
 	}
 	l.metrics.flushes.Add(1)
-	l.flushed(end)
+	if at.next > l.filed.Load() {
+		l.filed.Store(at.next)
+	}
+	if at.segment < 0 {
+		l.flushed(at.next)
+	}
+	return nil
+}
+
+// syncSegments makes the files durable as far as at.
+func (l *Log) syncSegments(at reach) error {
+	v := l.view.Load()
+	for i := max(v.find(l.filed.Load()), 0); i < len(v.segments); i++ {
+		if plant.Enabled && plant.Is(plant.AcknowledgedEarly) {
+			continue
+		}
+		s := v.segments[i]
+		size := s.Size()
+		if at.segment >= 0 {
+			if s.Base > at.segment {
+				break
+			}
+			if s.Base == at.segment {
+				size = at.pos
+			}
+		}
+		if err := s.SyncTo(size); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // latchAndTell latches outside of appendMu.
 func (l *Log) latchAndTell(deed string, cause error) error { return l.refused(l.latch(deed, cause)) }
 
-// flushIfDue asks the workers for a flush that nobody waits for.
+// flushIfDue asks the workers for a flush that nobody waits for. The journal
+// sees to that itself.
 func (l *Log) flushIfDue() {
-	if l.level() != DurabilityFsync || l.o.Workers == nil {
+	if l.level() != DurabilityFsync || l.o.Workers == nil || l.journal() != nil {
 		return
 	}
 	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {

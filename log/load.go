@@ -72,8 +72,12 @@ func Load(o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
 	l.config.Store(&l.o.Config)
 	l.waiters.New = newWaiter
+	l.idle.L = &l.appendMu
 	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, IndexIntervalBytes: l.o.Config.IndexIntervalBytes,
-		Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt}
+		Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt, Tailed: l.o.Backing != nil, Topic: l.o.TopicID, Partition: l.o.Partition.Index}
+	if err := l.layPieces(); err != nil {
+		return nil, fmt.Errorf("load %s: %w", l.o.Partition, err)
+	}
 	listing, err := segment.List(l.o.FS, l.o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", l.o.Partition, err)
@@ -156,6 +160,7 @@ func (l *Log) startFrontiers(end int64) {
 	l.undecided = undecided
 	l.logEnd.Store(end)
 	l.durable.Store(end)
+	l.filed.Store(end)
 	l.highWatermark.Store(l.loadedHighWatermark(end))
 	l.deriveLocked()
 	l.recoveryPoint = end
@@ -270,6 +275,9 @@ func (l *Log) torn(p *loadPlan, segments []segment.SegmentFiles, e extent, point
 	if err != nil {
 		return false, err
 	}
+	if errors.Is(e.err, errNotJournaled) {
+		after = e.next
+	}
 	if e.next < point {
 		return false, l.corrupt(f, e.end, e.next, e.err, &after)
 	}
@@ -340,7 +348,7 @@ func (l *Log) walkSegment(f segment.SegmentFiles, point int64, last bool, next i
 	w.txns = txns.Truncated(w.txnFrom)
 	w.checkPos = pos
 	w.indexer = segment.NewIndexer(f.Base, offsets, times, int64(l.o.Config.IndexIntervalBytes))
-	e, err := walk(file, f.Base, pos, f.Size, next, l.o.OwnOnly, func(b batch.Batch, at int64) error {
+	e, err := walk(file, f.Base, pos, f.Size, next, l.limit(), l.o.OwnOnly, func(b batch.Batch, at int64) error {
 		if !l.o.Clean {
 			l.epochs.learn(b.LeaderEpoch(), b.BaseOffset())
 		}

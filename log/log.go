@@ -12,13 +12,15 @@ import (
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
 )
 
 // Log is the log of one partition. All methods are safe for concurrent use.
 type Log struct {
 	// Set by Load.
-	o   Options
-	env *segment.Environment
+	o    Options // FS shows the pieces of o until Recover has written them
+	disk vfs.FS  // without them; nil if there are none
+	env  *segment.Environment
 
 	config atomic.Pointer[Config]
 	view   atomic.Pointer[view] // what readers see; replaced under appendMu
@@ -52,8 +54,13 @@ type Log struct {
 	// snapshotting says that snapshotNow is at it: a table has one snapshot
 	// under way at most.
 	snapshotting bool
+	holds        bool      // memory, as far as Workers know
+	busy         bool      // appends wait: the log is frozen, or
+	writing      bool      // one is under way outside of appendMu
+	idle         sync.Cond // busy ended
 
 	frontierMu sync.Mutex // leaf
+	journaled  reach      // what the journal holds lies below
 	undecided  int64      // first offset of the earliest open transaction
 	completed  completed
 
@@ -62,14 +69,18 @@ type Log struct {
 	waitingCount atomic.Int32
 	waiters      sync.Pool // of *waiter
 
-	epochs    epochCache
-	failure   atomic.Pointer[error]
-	closed    atomic.Bool
-	closing   atomic.Bool  // Close has begun: no more appends
-	opened    atomic.Bool  // Recover is done: appends are taken
-	queued    atomic.Bool  // in the list of logs that a flush is due for
-	unflushed atomic.Int64 // bytes published since the last flush collected, about
-	metrics   counters
+	epochs      epochCache
+	failure     atomic.Pointer[error]
+	closed      atomic.Bool
+	closing     atomic.Bool             // Close has begun: no more appends
+	opened      atomic.Bool             // Recover is done: appends are taken
+	queued      atomic.Bool             // in the list of logs that a flush is due for
+	unflushed   atomic.Int64            // bytes published since the last flush collected, about
+	backed      atomic.Pointer[backing] // nil until the first append at the present level
+	writeQueued atomic.Bool             // in the list of logs whose memory is to be written back
+	filed       atomic.Int64            // offsets below are synced in their files
+	unsealed    atomic.Int32            // rolled segments that are not sealed yet
+	metrics     counters
 }
 
 // sealing is a rolled segment on its way to a sealed one, and the producer
@@ -114,6 +125,12 @@ func (l *Log) Config() Config { return *l.config.Load() }
 func (l *Log) SetConfig(c Config) {
 	c = c.withDefaults()
 	l.appendMu.Lock()
+	if b := l.backed.Load(); b != nil && c.Durability != l.level() {
+		if b.handle != nil {
+			b.handle.Leave()
+		}
+		l.backed.Store(nil)
+	}
 	l.config.Store(&c)
 	l.table.SetProducersMax(c.ProducersMax)
 	l.frontierMu.Lock()

@@ -10,7 +10,7 @@ type counters struct {
 	appends, appendedBytes, duplicates   atomic.Int64
 	reads, readBytes                     atomic.Int64
 	flushes, rolls, checkpoints, noSpace atomic.Int64
-	indexFallbacks                       atomic.Int64
+	indexFallbacks, memoryWaits          atomic.Int64
 	latched                              atomic.Int32
 }
 
@@ -24,6 +24,8 @@ type Metrics struct {
 	Checkpoints            int64
 	NoSpace                int64 // appends refused because the device was full
 	IndexFallbacks         int64 // times an index led astray and the log was scanned
+	MemoryWaits            int64 // times an append waited for memory: back-pressure
+	MemoryBytes            int64 // that appends landed in and still hold
 	Segments               int
 	Bytes                  int64 // of all segments
 	Producers              int
@@ -45,12 +47,15 @@ func (l *Log) Metrics() Metrics {
 		Duplicates: l.metrics.duplicates.Load(),
 		Reads:      l.metrics.reads.Load(), ReadBytes: l.metrics.readBytes.Load(),
 		Flushes: l.metrics.flushes.Load(), Rolls: l.metrics.rolls.Load(), Checkpoints: l.metrics.checkpoints.Load(),
-		NoSpace: l.metrics.noSpace.Load(), IndexFallbacks: l.metrics.indexFallbacks.Load(),
+		NoSpace: l.metrics.noSpace.Load(), IndexFallbacks: l.metrics.indexFallbacks.Load(), MemoryWaits: l.metrics.memoryWaits.Load(),
 		Failed: l.latched(),
 	}
 	for s := range l.Segments() {
 		m.Segments++
 		m.Bytes += s.Bytes
+	}
+	for _, s := range l.view.Load().segments {
+		m.MemoryBytes += s.MemoryBytes()
 	}
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/overlay"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -116,6 +117,14 @@ type Options struct {
 	// OwnOnly says that every segment was written by this package and none
 	// was compacted: offsets have no gaps, so a gap is damage.
 	OwnOnly bool
+	// Pieces is what the journal and the tail of the store hold of this log:
+	// read as if it were in the files, and written there by Recover.
+	Pieces []overlay.Piece
+	// Journaled says that after an unclean stop the journal alone decides: the
+	// log ends at JournalEnd or the recovery point, whichever is behind, and
+	// what lies above is cut even if it checks out.
+	Journaled  bool
+	JournalEnd int64
 	// Replicated says that the high watermark is moved from outside, by
 	// AdvanceHighWatermark, and starts at the recorded one.
 	Replicated bool
@@ -123,10 +132,12 @@ type Options struct {
 
 	Checkpoints Checkpoints    // nil: points are kept by the caller alone
 	Workers     *Workers       // background work; nil: callers do it themselves
+	Backing     Backing        // memory and journal; with Workers only; nil: appends go straight into the segments
+	TopicID     [16]byte       // names the topic in what Backing stores
 	Files       *segment.Files // nil: no limit on open segments
 	Now         func() time.Time
 	Logger      *slog.Logger
-	Events      func(Event) // called without locks held
+	Events      func(Event) // of maintenance and recovery with its lock held: reads and appends are free, maintenance would wait for ever
 }
 
 func (o Options) withDefaults() Options {

@@ -43,6 +43,7 @@ func (l *Log) Recover(ctx context.Context) (Recovery, error) {
 	l.plan = nil // what it says of the files holds once only
 	r := Recovery{Unclean: !l.o.Clean}
 	steps := []func() error{
+		l.writePieces,
 		func() error { return l.settleFiles(p) },
 		func() error { return l.applyCuts(p, &r) },
 		func() error { return l.rewrite(ctx, p, &r) },

@@ -31,9 +31,12 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 		return Appended{}, err
 	}
 	now := l.o.Now().UnixMilli()
-	l.appendMu.Lock()
-	err = l.appendReplicaLocked(raw, first, last, now)
-	l.appendMu.Unlock()
+	for again := true; again; {
+		l.lockAppend()
+		err = l.appendReplicaLocked(raw, first, last, now)
+		l.appendMu.Unlock()
+		again, err = l.again(ctx, err)
+	}
 	if err != nil {
 		return Appended{}, l.refused(err)
 	}
@@ -92,11 +95,17 @@ func (l *Log) appendReplicaLocked(raw []byte, first, last batch.Header, now int6
 	if err := l.makeRoomLocked(&whole, now, false); err != nil {
 		return err
 	}
-	l.vecs[0], l.vecs[1] = raw, nil
-	err := l.active.Write(l.vecs[:1])
-	l.vecs[0] = nil
+	at, err := l.seatLocked(first.BaseOffset, len(raw))
+	if err != nil {
+		return err
+	}
+	if at != seatMemory { // else batch by batch, as they are entered
+		l.vecs[0], l.vecs[1] = raw, nil
+		err = l.storeLocked(at, l.vecs[:1])
+		l.vecs[0] = nil
+	}
 	if err == nil {
-		err = l.enterReplicaLocked(raw, now)
+		err = l.enterReplicaLocked(raw, now, at)
 	}
 	if err != nil {
 		return l.latch("append to", err)
@@ -105,7 +114,7 @@ func (l *Log) appendReplicaLocked(raw []byte, first, last batch.Header, now int6
 }
 
 // enterReplicaLocked enters written batches one by one and publishes them.
-func (l *Log) enterReplicaLocked(raw []byte, now int64) error {
+func (l *Log) enterReplicaLocked(raw []byte, now int64, at seat) error {
 	for pos := 0; pos < len(raw); {
 		b, err := batch.Parse(raw[pos:])
 		if err != nil {
@@ -117,10 +126,19 @@ func (l *Log) enterReplicaLocked(raw []byte, now int64) error {
 		if err != nil {
 			return err
 		}
+		if at == seatMemory {
+			l.vecs[0] = b
+			err = l.storeLocked(at, l.vecs[:1])
+			l.vecs[0] = nil
+		}
+		if err != nil {
+			return err
+		}
 		done, isDone, err := l.indexLocked(&h, marker, 0, now)
 		if err != nil {
 			return err
 		}
+		l.enqueueLocked(at, h.Size, h.BaseOffset, h.NextOffset(), b.CRC())
 		l.active.Publish(int64(h.Size))
 		l.publishLocked(h.NextOffset(), done, isDone)
 		pos += len(b)

@@ -77,6 +77,10 @@ func (l *Log) Retain(ctx context.Context) (int, error) {
 func (l *Log) rollForRetention() error {
 	now := l.o.Now().UnixMilli()
 	l.appendMu.Lock()
+	if l.busy { // whoever keeps appends out may wait for maintainMu: another time
+		l.appendMu.Unlock()
+		return nil
+	}
 	err := l.writable()
 	if err == nil && l.active.Size() > 0 {
 		err = l.rollLocked(l.logEnd.Load(), now, 0)
@@ -184,9 +188,11 @@ func (l *Log) advanceStart(ctx context.Context, start int64) error {
 	}
 }
 
-// below is how many segments lie wholly below an offset; never the last one.
+// below is how many segments lie wholly below an offset, and on the device;
+// never the last one.
 func (l *Log) below(offset int64) (n int) {
 	v := l.view.Load()
+	offset = min(offset, l.durable.Load())
 	for n < len(v.segments)-1 && v.segments[n+1].Base <= offset {
 		n++
 	}
@@ -259,6 +265,9 @@ func (l *Log) removeSegments(n int) error {
 		found := slices.Contains(gone, s.segment)
 		if found && s.snapshot != nil {
 			s.snapshot.Discard()
+		}
+		if found {
+			l.unsealed.Add(-1)
 		}
 		return found
 	})

@@ -37,6 +37,7 @@ func (l *Log) rollLocked(base, now, room int64) error {
 		old.snapshot = l.table.BeginSnapshot()
 	}
 	l.sealing = append(l.sealing, old)
+	l.unsealed.Add(1)
 	l.metrics.rolls.Add(1)
 	if l.o.Workers != nil {
 		l.o.Workers.submit(l)
@@ -68,7 +69,7 @@ func (l *Log) Roll() error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	l.appendMu.Lock()
+	l.lockAppend()
 	err := l.writable()
 	if err == nil && l.active.Size() > 0 {
 		err = l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli(), 0)
@@ -130,18 +131,24 @@ func (l *Log) releasePrepared() error {
 }
 
 // sealAll seals the segments that are rolled now, oldest first, with maintainMu
-// held; those that are rolled meanwhile are for the next time. On a full disk
-// it gives ErrNoSpace and can be called again.
+// held; those that are rolled meanwhile are for the next time, and so are those
+// that the journal does not hold whole yet: it may wait for maintainMu. On a
+// full disk it gives ErrNoSpace and can be called again.
 func (l *Log) sealAll() error {
 	l.appendMu.Lock()
 	due := slices.Clone(l.sealing)
 	l.appendMu.Unlock()
+	settled := l.settled()
 	for _, next := range due {
+		if next.end > settled.next {
+			break
+		}
 		if err := l.seal(next); err != nil {
 			return err
 		}
 		l.appendMu.Lock()
 		l.sealing = slices.Delete(l.sealing, 0, 1)
+		l.unsealed.Add(-1)
 		l.appendMu.Unlock()
 	}
 	return nil
@@ -269,6 +276,10 @@ func (l *Log) snapshotNow() error {
 		return l.snapshotAt(base)
 	}
 	end := l.logEnd.Load()
+	if settled := l.settled(); settled.next < end {
+		l.appendMu.Unlock()
+		return l.snapshotAt(settled.next)
+	}
 	s := l.table.BeginSnapshot()
 	l.snapshotting = true // a roll meanwhile makes none
 	l.appendMu.Unlock()

@@ -23,9 +23,9 @@ type extent struct {
 }
 
 // walk checks the batches of a segment file from pos on, the first of which
-// must not begin below next, and calls each for every good one. gapless asks
-// for offsets without gaps.
-func walk(f vfs.File, base, pos, size, next int64, gapless bool, each func(b batch.Batch, pos int64) error) (extent, error) {
+// must not begin below next, and calls each for every good one. No batch at or
+// above limit counts. gapless asks for offsets without gaps.
+func walk(f vfs.File, base, pos, size, next, limit int64, gapless bool, each func(b batch.Batch, pos int64) error) (extent, error) {
 	s := segment.NewScanner(f, pos, size, true)
 	defer s.Close()
 	e := extent{end: pos, next: next}
@@ -33,6 +33,10 @@ func walk(f vfs.File, base, pos, size, next int64, gapless bool, each func(b bat
 		b := s.Batch()
 		if reason := misplaced(b, base, e.next, gapless); reason != nil {
 			e.err = reason
+			return e, nil
+		}
+		if b.NextOffset() > limit {
+			e.err = errNotJournaled
 			return e, nil
 		}
 		if err := each(b, s.Pos()); err != nil {
@@ -58,6 +62,9 @@ func walk(f vfs.File, base, pos, size, next int64, gapless bool, each func(b bat
 	}
 	return e, nil
 }
+
+// errNotJournaled is why a good batch is no part of the log.
+var errNotJournaled = errors.New("log: written, but not in the journal, so never acknowledged")
 
 // misplaced tells why a batch cannot stand where it stands.
 func misplaced(b batch.Batch, base, next int64, gapless bool) error {

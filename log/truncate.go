@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/tail"
 )
 
 // Truncate takes the suffix of the log from offset on away: files, indexes,
@@ -19,59 +20,117 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	l.maintainMu.Lock()
-	err := l.truncate(ctx, offset)
-	l.maintainMu.Unlock()
-	if err != nil {
+	l.Freeze()
+	defer l.Thaw()
+	if err := l.truncate(ctx, offset); err != nil {
 		return l.refused(err)
 	}
 	return nil
 }
 
-// truncate is Truncate with maintainMu held.
+// truncate is Truncate with appends kept out. No lock is held while the journal
+// takes the truncation: it may have to wait for a checkpoint of this log first.
 func (l *Log) truncate(ctx context.Context, offset int64) error {
-	for {
-		if err := l.sealAll(); err != nil {
-			return err
-		}
-		l.flushMu.Lock()
-		l.appendMu.Lock()
-		if len(l.sealing) == 0 {
-			break
-		}
-		l.appendMu.Unlock()
-		l.flushMu.Unlock()
+	base, pos, err := l.beginTruncation(ctx, offset)
+	if err != nil || pos < 0 {
+		return err
 	}
+	if b := l.backed.Load(); b != nil && b.handle != nil {
+		if err := b.handle.Truncate(offset, base, pos); err != nil {
+			return l.latch("truncate", err)
+		}
+		l.frontierMu.Lock()
+		l.journaled = reach{base, pos, offset}
+		l.frontierMu.Unlock()
+	}
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
+	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	v := l.view.Load()
+	if err := l.truncateLocked(v, v.find(base), offset, pos); err != nil {
+		return l.latch("truncate", err)
+	}
+	return nil
+}
+
+// beginTruncation checks that the log may be cut at offset, finds the place,
+// and lowers what says that there is more: first of all the recorded recovery
+// point, above which nothing on disk is believed, so that a crash on the way
+// finds either end. pos is -1 if there is nothing to cut.
+func (l *Log) beginTruncation(ctx context.Context, offset int64) (base, pos int64, err error) {
+	if err := l.lockSealed(ctx); err != nil {
+		return 0, -1, err
+	}
+	defer l.maintainMu.Unlock()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if err := l.writable(); err != nil {
-		return err
+		return 0, -1, err
 	}
 	switch f := l.Frontiers(); {
 	case offset >= f.LogEnd:
-		return l.dropEpochs(max(f.LogEnd, f.LogStart+1))
+		return 0, -1, l.dropEpochs(max(f.LogEnd, f.LogStart+1))
 	case offset < f.LogStart:
-		return &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+		return 0, -1, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
 	case offset < f.HighWatermark:
-		return fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
+		return 0, -1, fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
 	}
 	v := l.view.Load()
-	i := v.find(offset)
-	pos, err := batchStart(v.segments[i], offset)
-	if err != nil {
-		return err
+	s := v.segments[v.find(offset)]
+	if pos, err = batchStart(s, offset); err != nil {
+		return 0, -1, err
 	}
-	// The recovery point goes first: above it nothing on disk is believed, so a
-	// crash on the way finds either end. A full disk has changed nothing yet.
+	// A full disk has changed nothing yet.
 	points := l.points()
 	points.RecoveryPoint = min(points.RecoveryPoint, offset)
 	if err := l.record(ctx, points); errors.Is(err, ErrNoSpace) {
-		return err
+		return 0, -1, err
 	} else if err != nil {
-		return l.latch("truncate", err)
+		return 0, -1, l.latch("truncate", err)
 	}
-	if err := l.truncateLocked(v, i, offset, pos); err != nil {
-		return l.latch("truncate", err)
+	l.recoveryPoint = points.RecoveryPoint
+	l.frontierMu.Lock()
+	l.logEnd.Store(offset)
+	l.frontierMu.Unlock()
+	return s.Base, pos, nil
+}
+
+// lockSealed locks maintainMu with no rolled segment left to seal. Appends are
+// kept out.
+func (l *Log) lockSealed(ctx context.Context) error {
+	for {
+		l.maintainMu.Lock()
+		err := l.sealAll()
+		if err == nil && l.unsealed.Load() == 0 {
+			return nil
+		}
+		l.maintainMu.Unlock()
+		if err != nil {
+			return err
+		}
+		if j := l.journal(); j != nil { // it does not hold them whole yet
+			if err := j.Flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// settleSlots makes sure that no power loss brings back what was cut from the
+// mapped tail.
+func (l *Log) settleSlots() error {
+	if b := l.backed.Load(); b != nil {
+		if slots, ok := b.source.(*tail.Slots); ok {
+			return slots.Settle()
+		}
 	}
 	return nil
 }
@@ -119,11 +178,29 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 }
 
 // truncateLocked cuts at a batch start, below which the recorded recovery point
-// lies.
+// lies. What stays is brought into the files first, so that no memory is needed
+// any more.
 func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
+	for j, s := range v.segments {
+		below := s.Size()
+		if j == i {
+			below = pos
+		}
+		if j > i {
+			below = 0
+		}
+		if err := s.WriteBack(below, 0); err != nil {
+			return err
+		}
+		s.Cut(below)
+	}
+	if err := l.settleSlots(); err != nil {
+		return err
+	}
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)
 	l.durable.Store(min(l.durable.Load(), offset))
+	l.filed.Store(min(l.filed.Load(), offset))
 	l.completed.truncate(offset)
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)

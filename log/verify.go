@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -164,9 +165,18 @@ func (v *verifier) list() (*segment.Listing, error) {
 }
 
 // Check verifies an open log as Verify does, up to its log end, and compares
-// the state in memory with a replay. Appends may go on; what maintains the log
-// waits meanwhile. It returns nil or the first damage as a *CorruptionError.
+// the state in memory with a replay. Appends may go on, but for the moment that
+// it takes to bring memory into the files; what maintains the log waits. It returns nil or the first damage as a *CorruptionError.
 func (l *Log) Check(ctx context.Context) error {
+	thaw := func() {}
+	if l.o.Backing != nil { // bring what is in memory into the files
+		l.Freeze()
+		thaw = sync.OnceFunc(l.Thaw)
+		defer thaw()
+		if err := errors.Join(l.Sync(ctx), l.writeBack(true)); err != nil {
+			return err
+		}
+	}
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
 	if l.closed.Load() {
@@ -190,6 +200,7 @@ func (l *Log) Check(ctx context.Context) error {
 	v.memory, v.memoryEnd = l.table.AppendSnapshot(nil), l.logEnd.Load()
 	v.epochs.entries = l.Epochs()
 	l.appendMu.Unlock()
+	thaw()
 
 	for i := range v.segments {
 		f := &v.segments[i]

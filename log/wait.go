@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/oncelog/oncelog/internal/journal"
 )
 
 // waiter waits for a frontier to reach an offset. Its channel holds one
@@ -165,6 +167,9 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 	if l.durable.Load() >= offset {
 		return nil
 	}
+	if j := l.journal(); j != nil {
+		return l.waitJournal(ctx, j, offset)
+	}
 	w := l.register(FrontierDurable, offset, true)
 	defer l.deregister(w)
 	for l.durable.Load() < offset {
@@ -191,6 +196,34 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 			// The flush under way may have begun before this batch, and
 			// nobody may be left to make the next one.
 			l.flushIfDue()
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// waitJournal waits until the journal holds everything below offset, flushing
+// it when nobody else is at it. Registered first, then the frontier read again,
+// then the flush tried: whoever flushes meanwhile either collects the append
+// and wakes this waiter, or finds it waiting when done and hands over.
+func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, offset int64) error {
+	w := l.register(FrontierDurable, offset, false)
+	defer l.deregister(w)
+	j.Waiting(1)
+	defer j.Waiting(-1)
+	for l.durable.Load() < offset {
+		if err := l.hopeless(FrontierDurable); err != nil {
+			if errors.Is(err, ErrClosed) {
+				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			}
+			return l.refused(err)
+		}
+		if j.TryFlush() {
+			continue
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 		}
 	}

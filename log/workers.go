@@ -12,8 +12,9 @@ import (
 const flushDelay = 5 * time.Millisecond
 
 // Workers are the background goroutines of all logs of a store: one flusher
-// for appends that nobody waits for, and a few that seal rolled segments and
-// prepare the next ones. A log has no goroutine of its own.
+// for appends that nobody waits for, one that writes memory back, and a few
+// that seal rolled segments and prepare the next ones. A log has no goroutine
+// of its own.
 type Workers struct {
 	group sync.WaitGroup
 	stop  chan struct{} // closed by Close; ends every goroutine
@@ -25,15 +26,19 @@ type Workers struct {
 	dueCh  chan struct{} // first log due
 	nowCh  chan struct{} // do not wait for the delay
 	taskCh chan struct{}
+
+	memory memoryWork // guarded by mu
+	manual bool
 }
 
 // NewWorkers starts them; n goroutines seal and prepare. Close waits for all.
 func NewWorkers(n int) *Workers {
 	w := &Workers{
 		stop: make(chan struct{}), tasks: map[*Log]bool{},
-		dueCh: make(chan struct{}, 1), nowCh: make(chan struct{}, 1), taskCh: make(chan struct{}, 1),
+		dueCh: make(chan struct{}, 1), nowCh: make(chan struct{}, 1), taskCh: make(chan struct{}, 1), memory: newMemoryWork(),
 	}
 	w.group.Go(w.flushLoop)
+	w.group.Go(w.writeLoop)
 	for range max(n, 1) {
 		w.group.Go(w.taskLoop)
 	}
@@ -45,7 +50,7 @@ func NewWorkers(n int) *Workers {
 func ManualWorkers() *Workers {
 	return &Workers{
 		stop: make(chan struct{}), tasks: map[*Log]bool{},
-		dueCh: make(chan struct{}, 1), nowCh: make(chan struct{}, 1), taskCh: make(chan struct{}, 1),
+		dueCh: make(chan struct{}, 1), nowCh: make(chan struct{}, 1), taskCh: make(chan struct{}, 1), memory: newMemoryWork(), manual: true,
 	}
 }
 
@@ -64,6 +69,7 @@ func (w *Workers) Run() {
 	for _, l := range tasks {
 		_ = l.maintain()
 	}
+	w.writeMemory()
 }
 
 // Close ends the goroutines and waits for them. Logs must be closed after it

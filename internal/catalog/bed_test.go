@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -30,9 +32,13 @@ func newMem(t testing.TB) *vfs.Mem {
 	return mem
 }
 
+// direct runs the tests without journal and tail.
+var direct = flag.Bool("direct", false, "appends go straight into the segments")
+
 // on are options for a directory on a file system.
 func on(fsys vfs.FS) Options {
-	return Options{Dir: dataDir, Log: log.Options{FS: fsys}, SegmentBytes: 4 << 10}
+	return Options{Dir: dataDir, Log: log.Options{FS: fsys}, SegmentBytes: 4 << 10,
+		Direct: *direct, MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10}
 }
 
 func mustOpen(t testing.TB, o Options) *Catalog {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -23,7 +25,9 @@ type Catalog struct {
 	dir         string
 	lock        *dirLock // nil if read-only
 	book        *book
-	workers     *log.Workers // nil if read-only
+	workers     *log.Workers  // nil if read-only
+	backing     *backing      // nil if read-only or direct
+	full        chan struct{} // half of the journal is full
 	background  context.Context
 	stop        context.CancelFunc // ends background
 	loop        sync.WaitGroup     // the maintenance loop
@@ -31,6 +35,7 @@ type Catalog struct {
 	unseen      bool               // there are logs that are not opened and may be unclean
 	brokerEpoch int64              // in that mark, -1 if it said none
 	maintained  maintenance        // the loop's own
+	recalled    *recalled          // while Open recovers
 
 	changeMu sync.Mutex // one change of structure at a time; held over I/O
 	// Guarded by changeMu.
@@ -151,17 +156,22 @@ func (c *Catalog) Close(ctx context.Context) error {
 	}
 	c.stop()
 	c.loop.Wait()
+	list := c.all()
+	settled := c.settleJournal(ctx, list)
 	if c.workers != nil {
 		c.workers.Close()
 	}
-	list := c.all()
 	err := sideBySide(len(list), c.o.Parallelism, func(i int) error { return c.closeLog(ctx, list[i]) })
 	if c.o.ReadOnly {
 		return err
 	}
+	err = errors.Join(err, settled)
 	whole := err == nil && !c.unseen && !slices.ContainsFunc(list, func(p *partition) bool { return p.err != nil && !p.missing })
 	if e := c.book.write(context.WithoutCancel(ctx), true); e != nil {
 		err = errors.Join(err, fmt.Errorf("write the checkpoints of %s: %w", c.dir, e))
+	}
+	if c.backing != nil {
+		err = errors.Join(err, c.backing.end(err == nil))
 	}
 	if whole && err == nil {
 		if e := c.markClean(); e != nil {
@@ -169,6 +179,39 @@ func (c *Catalog) Close(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, c.lock.release())
+}
+
+// settleJournal stops appends and lets the journal take what is queued, with
+// the checkpoints that it may need for that.
+func (c *Catalog) settleJournal(ctx context.Context, list []*partition) error {
+	j := c.backing.running()
+	if j == nil {
+		return nil
+	}
+	for _, p := range list {
+		if p.log != nil {
+			p.log.StopAppends()
+		}
+	}
+	return c.drainJournal(ctx, j)
+}
+
+// drainJournal lets the journal take all that is queued, with the checkpoints
+// that it may need for that.
+func (c *Catalog) drainJournal(ctx context.Context, j *journal.Journal) error {
+	for !j.Settled() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if j.TryFlush() {
+			continue
+		}
+		if err := errors.Join(j.Err(), c.freeJournal(context.WithoutCancel(ctx))); err != nil {
+			return err
+		}
+		runtime.Gosched() // a flusher may be at it
+	}
+	return nil
 }
 
 // closeLog closes one log and enters its points.

@@ -251,9 +251,8 @@ func (c *Catalog) undoGrow(before *manifest, t manifestTopic, from int32, member
 // had, and works by it from then on. Partitions must be 0 or what it is.
 //
 // A new level of durability holds for every append that begins after the
-// return: what was appended before is flushed first, with its checkpoint; then
-// the level changes, and what slipped in between is flushed again, so that
-// under DurabilityFsync nothing stays visible that power loss can take.
+// return. Appends of the topic wait meanwhile; what was appended before is on
+// the device before the level changes.
 func (c *Catalog) AlterTopic(ctx context.Context, name string, config TopicConfig) error {
 	c.changeMu.Lock()
 	defer c.changeMu.Unlock()
@@ -282,7 +281,13 @@ func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConf
 	list := slices.DeleteFunc(c.all(), func(p *partition) bool { return p.Topic != name || p.log == nil || p.log.Failed() != nil })
 	levelChanges := old.Durability != wanted.Durability
 	if levelChanges {
-		if err := c.checkpointAll(ctx, list); err != nil {
+		// Recovery goes by the level that the manifest names: what was appended
+		// at the old one is in the segments and recorded before it names another.
+		for _, p := range list {
+			p.log.Freeze()
+			defer p.log.Thaw()
+		}
+		if err := c.emptyMemory(ctx, list); err != nil {
 			return err
 		}
 	}
@@ -295,10 +300,25 @@ func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConf
 	for _, p := range list {
 		p.log.SetConfig(wanted)
 	}
-	if levelChanges {
-		return sideBySide(len(list), c.o.Parallelism, func(i int) error { return list[i].log.Sync(ctx) })
-	}
 	return nil
+}
+
+// emptyMemory brings everything of these partitions, whose appends wait, into
+// their segments, records it, and leaves nothing of them in journal and tail.
+func (c *Catalog) emptyMemory(ctx context.Context, list []*partition) error {
+	if j := c.backing.running(); j != nil {
+		if err := c.drainJournal(ctx, j); err != nil {
+			return err
+		}
+		j.CloseHalf()
+		if err := c.freeJournal(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.checkpointAll(ctx, list); err != nil {
+		return err
+	}
+	return sideBySide(len(list), c.o.Parallelism, func(i int) error { return list[i].log.Unseat() })
 }
 
 // Reopen opens a partition again that an I/O error latched, or that refused
@@ -328,15 +348,29 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 		if p.log.Failed() == nil {
 			return nil
 		}
+		// The journal forgets the log when it is abandoned.
+		if c.backing.running() != nil {
+			if err := c.rescue([]topic.Partition{tp}); err != nil {
+				return err
+			}
+		}
 		// Its files were written by a log that stopped: an error of closing
 		// them adds nothing to that.
 		_ = p.log.Abandon()
 	}
+	var err error
+	if c.recalled, err = c.backing.recall(); err != nil {
+		return err
+	}
+	defer func() { c.recalled = nil }()
 	i, _ := c.manifest.find(tp.Topic)
 	l, err := c.reload(ctx, member{partition: tp, topic: c.manifest.topics[i]})
 	c.mu.Lock()
 	c.partitions[tp] = &partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)}
 	c.mu.Unlock()
+	if err == nil && c.recalled != nil {
+		err = c.dropRescued(c.recalled, tp)
+	}
 	return err
 }
 

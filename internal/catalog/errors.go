@@ -25,6 +25,11 @@ var (
 	ErrPartitionMissing = errors.New("catalog: partition directory missing")
 	// ErrManifest: the manifest is damaged; see *ManifestError.
 	ErrManifest = errors.New("catalog: damaged manifest")
+	// ErrJournalMissing: the manifest says that appends went through the commit
+	// journal, and it is gone.
+	ErrJournalMissing = errors.New("catalog: the commit journal is missing: put oncelog.journal back, with the directory it belongs to")
+	// ErrTailMissing: likewise of the mapped tail.
+	ErrTailMissing = errors.New("catalog: the mapped tail is missing: put oncelog.tail back, with the directory it belongs to")
 	// ErrNewerFormat: the directory was written by a newer version.
 	ErrNewerFormat = errors.New("catalog: written by a newer version of oncelog")
 )

@@ -28,12 +28,16 @@ const (
 	EventMaintenanceFailed                        // background work on a partition failed; it is tried again
 	EventDeletionPending                          // a deleted topic's files could not be removed yet
 	EventProgress                                 // of Open: Count of Total partitions are done; File names the stage
+	EventNoTail                                   // File, the file system, takes no mapped tail: appends at DurabilityOS go straight into the segments
+	EventVolatile                                 // the directory lies on File, which ends with the machine or container
+	EventRunDropped                               // the last run of the journal was not whole: From its position, none of it was acknowledged
 )
 
 // storeEventFirst is the first kind that is not package log's.
 const storeEventFirst = EventPartitionRefused
 
-var storeEventNames = [...]string{"partition refused", "checkpoint file ignored", "maintenance failed", "deletion pending", "progress"}
+var storeEventNames = [...]string{"partition refused", "checkpoint file ignored", "maintenance failed", "deletion pending", "progress",
+	"no mapped tail", "volatile file system", "unfinished run dropped"}
 
 // String is the kind in words.
 func (k EventKind) String() string {

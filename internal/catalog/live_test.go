@@ -122,7 +122,8 @@ func TestFullDisk(t *testing.T) {
 	mem := newMem(t)
 	c := mustOpen(t, on(mem))
 	mustCreate(t, c, "a", TopicConfig{})
-	var want []string
+	mustAppend(t, c, at("a", 0), "first") // which makes the journal
+	want := []string{"first"}
 	mem.SetCapacity(mem.Used() + 64<<10)
 	for i := 0; ; i++ {
 		v := fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000))

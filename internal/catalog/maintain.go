@@ -44,9 +44,13 @@ func (c *Catalog) maintain() {
 	for {
 		select {
 		case <-timer.C:
+		case <-c.full:
+			c.tryFreeJournal()
+			continue
 		case <-c.background.Done():
 			return
 		}
+		c.tryFreeJournal()
 		now := time.Now()
 		busy := c.checkpointDue(now)
 		if now.Sub(m.retention) >= c.o.RetentionInterval {
@@ -123,7 +127,21 @@ func (c *Catalog) serving() []*partition {
 
 // Work does what is due in the background, of a manual catalog: flushes that
 // nobody waits for, sealing, preparing.
-func (c *Catalog) Work() { c.workers.Run() }
+func (c *Catalog) Work() {
+	if j := c.backing.running(); j != nil {
+		j.Run()
+		c.tryFreeJournal()
+	}
+	c.workers.Run()
+}
+
+// tryFreeJournal frees what is due of the journal. A failure is told and tried
+// again with the next tick.
+func (c *Catalog) tryFreeJournal() {
+	if err := c.freeJournal(c.background); err != nil {
+		c.failed(topic.Partition{}, "journal", err)
+	}
+}
 
 // Checkpoint checkpoints all partitions that serve and records their points.
 func (c *Catalog) Checkpoint(ctx context.Context) error {

@@ -39,6 +39,7 @@ const manifestVersion = 1
 // The checksum is xxHash64 of all bytes before the line that holds it. It is
 // looked at before anything is parsed.
 type manifest struct {
+	memory    memoryState
 	topics    []manifestTopic    // ascending by name
 	deletions []manifestDeletion // topics whose directories are being removed
 }
@@ -58,13 +59,28 @@ type manifestDeletion struct {
 	partitions int32
 }
 
+// memoryState says what is in use beside Kafka's files while the store is open,
+// and after a crash.
+type memoryState struct {
+	journal bool // what appends at DurabilityFsync wrote
+	tail    bool // what appends at DurabilityOS wrote
+	// durability is the level of the topics that say nothing else, as long as
+	// either is in use: recovery has to know it.
+	durability log.Durability
+}
+
+// withMemory is the manifest with another state of memory.
+func (m *manifest) withMemory(s memoryState) *manifest {
+	return &manifest{memory: s, topics: m.topics, deletions: m.deletions}
+}
+
 func (m *manifest) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.topics, name, func(t manifestTopic, name string) int { return cmp.Compare(t.name, name) })
 }
 
 // with is the manifest with a topic entered or replaced.
 func (m *manifest) with(t manifestTopic) *manifest {
-	n := &manifest{topics: slices.Clone(m.topics), deletions: m.deletions}
+	n := &manifest{memory: m.memory, topics: slices.Clone(m.topics), deletions: m.deletions}
 	i, found := n.find(t.name)
 	if found {
 		n.topics[i] = t
@@ -76,7 +92,7 @@ func (m *manifest) with(t manifestTopic) *manifest {
 
 // without is the manifest with a topic on its way out.
 func (m *manifest) without(name string) *manifest {
-	n := &manifest{topics: slices.Clone(m.topics), deletions: slices.Clone(m.deletions)}
+	n := &manifest{memory: m.memory, topics: slices.Clone(m.topics), deletions: slices.Clone(m.deletions)}
 	if i, found := n.find(name); found {
 		t := n.topics[i]
 		n.topics = slices.Delete(n.topics, i, i+1)
@@ -87,16 +103,22 @@ func (m *manifest) without(name string) *manifest {
 
 // deleted is the manifest without a deletion that is finished.
 func (m *manifest) deleted(d manifestDeletion) *manifest {
-	return &manifest{topics: m.topics, deletions: slices.DeleteFunc(slices.Clone(m.deletions), func(o manifestDeletion) bool { return o == d })}
+	return &manifest{memory: m.memory, topics: m.topics, deletions: slices.DeleteFunc(slices.Clone(m.deletions), func(o manifestDeletion) bool { return o == d })}
 }
 
 // The file as JSON.
 type (
 	manifestJSON struct {
 		Version   int            `json:"version"`
+		Memory    *memoryJSON    `json:"memory,omitempty"`
 		Topics    []topicJSON    `json:"topics"`
 		Deletions []deletionJSON `json:"deletions,omitempty"`
 		Checksum  string         `json:"checksum"`
+	}
+	memoryJSON struct {
+		Journal    bool   `json:"journal,omitempty"`
+		Tail       bool   `json:"tail,omitempty"`
+		Durability string `json:"durability"`
 	}
 	topicJSON struct {
 		Name       string      `json:"name"`
@@ -138,6 +160,9 @@ func checksum(b []byte) string { return fmt.Sprintf("%016x", xxhash.Sum64(b)) }
 // encode gives the file.
 func (m *manifest) encode() ([]byte, error) {
 	file := manifestJSON{Version: manifestVersion, Topics: []topicJSON{}, Checksum: checksum(nil)}
+	if s := m.memory; s.journal || s.tail {
+		file.Memory = &memoryJSON{Journal: s.journal, Tail: s.tail, Durability: s.durability.String()}
+	}
 	for _, t := range m.topics {
 		file.Topics = append(file.Topics, topicJSON{Name: t.name, ID: encodeID(t.id), Partitions: t.partitions,
 			Foreign: t.foreign, Compacted: t.compacted, Config: encodeConfig(t.config)})
@@ -188,6 +213,13 @@ func decodeManifest(b []byte) (*manifest, error) {
 
 func (file *manifestJSON) manifest() (*manifest, error) {
 	m := &manifest{}
+	if s := file.Memory; s != nil {
+		m.memory = memoryState{journal: s.Journal, tail: s.Tail}
+		var err error
+		if m.memory.durability, err = decodeDurability(s.Durability); err != nil {
+			return nil, err
+		}
+	}
 	for _, t := range file.Topics {
 		id, err := decodeID(t.Name, t.ID, t.Partitions)
 		if err != nil {
@@ -266,14 +298,11 @@ func decodeConfig(c *configJSON) (*TopicConfig, error) {
 	if c.LogAppendTime {
 		t.Timestamps = batch.LogAppendTime
 	}
-	switch c.Durability {
-	case "":
-	case log.DurabilityOS.String():
-		t.Durability = log.DurabilityOS
-	case log.DurabilityFsync.String():
-		t.Durability = log.DurabilityFsync
-	default:
-		return nil, fmt.Errorf("unknown durability %q", c.Durability)
+	if c.Durability != "" {
+		var err error
+		if t.Durability, err = decodeDurability(c.Durability); err != nil {
+			return nil, err
+		}
 	}
 	i := slices.Index(cleanupNames[:], c.Cleanup)
 	if i < 0 {
@@ -297,6 +326,15 @@ func decodeConfig(c *configJSON) (*TopicConfig, error) {
 		*d.to = v
 	}
 	return t, t.Validate()
+}
+
+func decodeDurability(text string) (log.Durability, error) {
+	for _, d := range []log.Durability{log.DurabilityOS, log.DurabilityFsync} {
+		if text == d.String() {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown durability %q", text)
 }
 
 // readManifest reads the manifest of a directory; one without has an empty

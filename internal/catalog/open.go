@@ -14,6 +14,8 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -27,7 +29,8 @@ import (
 // directory byte for byte as it was, but for a dead process's id in .lock.
 func Open(o Options) (*Catalog, error) {
 	o = o.withDefaults()
-	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1}
+	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1, full: make(chan struct{}, 1)}
+	c.backing = newBacking(c)
 	c.background, c.stop = context.WithCancel(context.Background())
 	if err := c.open(); err != nil {
 		c.stop()
@@ -52,6 +55,11 @@ func (c *Catalog) open() error {
 		}
 	}
 	survey, err := c.read()
+	for try := 1; err != nil && c.o.ReadOnly && c.inMotion(err) && try < loadTries; try++ {
+		if err = c.abandonAll(); err == nil {
+			survey, err = c.read()
+		}
+	}
 	if err == nil && !c.o.ReadOnly {
 		err = c.syncParent()
 	}
@@ -74,6 +82,14 @@ func (c *Catalog) open() error {
 		c.loop.Go(c.maintain) // ends when background does
 	}
 	return nil
+}
+
+// inMotion tells whether an error of a read-only opening may come from another
+// process that writes: journal, tail and segments were read one after the other.
+func (c *Catalog) inMotion(err error) bool {
+	_, foreign := errors.AsType[*log.ForeignWriterError](err)
+	damaged, _ := errors.AsType[*tail.SlotError](err)
+	return foreign || damaged != nil || errors.Is(err, journal.ErrBusy) || errors.Is(err, ErrJournalMissing) || errors.Is(err, ErrTailMissing)
 }
 
 // workers is how many goroutines seal rolled segments.
@@ -131,6 +147,7 @@ type survey struct {
 	manifest *manifest // as it should be
 	changed  bool      // the file says something else
 	members  []member
+	recalled *recalled // nil after a clean stop
 }
 
 // read reads everything and changes nothing.
@@ -159,6 +176,17 @@ func (c *Catalog) read() (*survey, error) {
 	s := &survey{}
 	s.manifest, s.members = resolve(m, dirs)
 	s.changed = !equalTopics(m, s.manifest)
+	// The clean mark says nothing while memory is in use: whoever made it was
+	// another program, which knew nothing of that.
+	if m.memory != (memoryState{}) {
+		c.clean = false
+	}
+	if !c.clean {
+		if s.recalled, err = recall(c.fs, c.dir, m.memory, c.o.ReadOnly); err != nil {
+			return nil, err
+		}
+	}
+	c.recalled = s.recalled
 	return s, c.loadAll(s)
 }
 
@@ -277,8 +305,19 @@ func (c *Catalog) logOptions(m member, points log.Points, clean bool) log.Option
 	o.Config = c.o.logConfig(m.partition.Topic, m.topic.config)
 	o.Clean, o.Points, o.OwnOnly = clean, points, !m.topic.foreign && !m.topic.compacted
 	o.ReadOnly, o.Events = c.o.ReadOnly, c.logEvent
+	o.TopicID = memoryID(m.partition.Topic, m.topic.id)
 	if !c.o.ReadOnly {
 		o.Checkpoints, o.Workers = c.book, c.workers
+		if c.backing != nil {
+			o.Backing = c.backing
+		}
+	}
+	if c.recalled != nil {
+		level := c.manifest.memory.durability
+		if t := m.topic.config; t != nil && t.Durability != log.DurabilityDefault {
+			level = t.Durability
+		}
+		c.recalled.apply(&o, c.manifest.memory, level)
 	}
 	return o
 }
@@ -294,6 +333,14 @@ func (c *Catalog) begin(s *survey) error {
 	// durable, and it must not come back after something was written.
 	if err := c.fs.SyncDir(c.dir); err != nil {
 		return err
+	}
+	if r := s.recalled; r != nil && r.journal != nil {
+		if err := r.journal.Harden(); err != nil {
+			return fmt.Errorf("make the journal durable: %w", err)
+		}
+		if d := r.journal.DroppedRun; d != nil {
+			c.event(Event{Kind: EventRunDropped, File: filepath.Join(c.dir, journal.Name), From: d.Pos})
+		}
 	}
 	kept := make([]topic.Partition, len(s.members))
 	for i, m := range s.members {
@@ -312,6 +359,12 @@ func (c *Catalog) begin(s *survey) error {
 		}
 	}
 	c.manifest = s.manifest
+	if s.recalled != nil {
+		c.recalled = nil
+		if err := c.settleRecalled(s.recalled); err != nil {
+			return err
+		}
+	}
 	return c.finishDeletions("")
 }
 

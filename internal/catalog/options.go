@@ -15,6 +15,7 @@ const (
 	DefaultCheckpointBytes    = 64 << 20
 	DefaultRetentionInterval  = 5 * time.Minute
 	DefaultExpiryInterval     = 10 * time.Minute
+	DefaultMemoryBytes        = 64 << 20 // of memory, journal and tail each
 )
 
 // Options open a catalog.
@@ -28,6 +29,13 @@ type Options struct {
 	SegmentBytes       int64          // likewise; 0: log's default
 	ProducerExpiration time.Duration
 	ProducersMax       int // a partition; 0: no limit
+
+	// Direct says that appends go straight into the segments, without journal
+	// and mapped tail.
+	Direct       bool
+	MemoryBytes  int64 // plain memory for appends at DurabilityFsync; 0: 64 MiB
+	JournalBytes int64 // of the commit journal; 0: 64 MiB
+	TailBytes    int64 // of the mapped tail; 0: 64 MiB
 
 	Parallelism        int           // logs that are opened, recovered or closed at once; 0: twice the processors, at least 4
 	CheckpointInterval time.Duration // 0: 30 s
@@ -49,6 +57,11 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log.Logger == nil {
 		o.Log.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, n := range []*int64{&o.MemoryBytes, &o.JournalBytes, &o.TailBytes} {
+		if *n == 0 {
+			*n = DefaultMemoryBytes
+		}
 	}
 	if o.Manual {
 		o.Parallelism = 1

@@ -9,13 +9,14 @@ import (
 	"syscall"
 
 	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
 // active is what a segment has while it is written: guarded by the log's
 // append lock, but for the file, which the flusher syncs.
 type active struct {
-	file      vfs.File
+	file      vfs.File // the tail, if there is one
 	indexer   *Indexer
 	txns      *index.Txn
 	allocated int64  // bytes of the file that have blocks; appends stay below
@@ -62,6 +63,7 @@ func Create(env *Environment, base, limit int64, interval int, prepared bool, ro
 	}
 	x := NewIndexer(base, index.NewOffset(base), index.NewTime(base), int64(interval))
 	a := &active{file: f, indexer: x, txns: index.NewTxn(base), limit: limit}
+	s.cover(a)
 	if prepared {
 		if a.allocated, err = f.Size(); err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -125,8 +127,21 @@ func Continue(env *Environment, f SegmentFiles, x *Indexer, txns *index.Txn, siz
 		return nil, fmt.Errorf("open segment %d: %w", f.Base, err)
 	}
 	s.size.Store(size)
-	s.activate(&active{file: file, indexer: x, txns: txns, allocated: min(size, f.Size), limit: limit})
+	a := &active{file: file, indexer: x, txns: txns, allocated: min(size, f.Size), limit: limit}
+	if write {
+		s.cover(a)
+	}
+	s.activate(a)
 	return s, nil
+}
+
+// cover lays a tail over the file of an active segment, if the log has one.
+func (s *Segment) cover(a *active) {
+	if e := s.env; e.Tailed {
+		t := tail.New(a.file, tail.Identity{Topic: e.Topic, Partition: e.Partition, Segment: s.Base})
+		a.file = t
+		s.tail.Store(t)
+	}
 }
 
 func (s *Segment) activate(a *active) {
@@ -171,9 +186,12 @@ func NoSpace(err error) error {
 	return err
 }
 
-// Write puts head and body, together one or more whole batches, behind the
-// published bytes, without publishing them. Writer only; there must be room.
+// Write puts whole batches into the file behind the published bytes, without
+// publishing them. Writer only; there must be room.
 func (s *Segment) Write(vecs [][]byte) error {
+	if t := s.tail.Load(); t != nil {
+		t.Skip()
+	}
 	_, err := s.active.file.WriteVAt(vecs, s.size.Load())
 	return err
 }

@@ -12,12 +12,17 @@ import (
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
-// Sync makes the published bytes durable, unless they are. At most one call
-// at a time. A failed one is final: the caller latches the log.
-func (s *Segment) Sync() error {
-	size := s.size.Load()
+// Sync makes the published bytes durable in the file, unless they are. At most
+// one call at a time. A failed one is final: the caller latches the log.
+func (s *Segment) Sync() error { return s.SyncTo(s.size.Load()) }
+
+// SyncTo is Sync for the bytes below size.
+func (s *Segment) SyncTo(size int64) error {
 	if s.synced.Load() >= size {
 		return nil
+	}
+	if err := s.WriteBack(size, 0); err != nil {
+		return err
 	}
 	h, err := s.Acquire()
 	if err != nil {
@@ -76,6 +81,7 @@ func (s *Segment) Seal() error {
 	s.written(s.active.txns)
 	s.mu.Lock()
 	s.active = nil
+	s.tail.Store(nil)
 	h := s.handle.Swap(nil)
 	s.mu.Unlock()
 	if h == nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -22,6 +23,11 @@ type Environment struct {
 	FS    vfs.FS
 	Dir   string
 	Files *Files // limits how many sealed segments are open; nil: no limit
+	// Tailed lays a tail over the file of the active segment, which appends may
+	// go into; Topic and Partition say whose it is.
+	Tailed    bool
+	Topic     [16]byte
+	Partition int32
 	// IndexIntervalBytes is how far apart the entries of an index are that is
 	// made anew; 0: 4096.
 	IndexIntervalBytes int
@@ -53,6 +59,9 @@ type Segment struct {
 	paths   Paths
 
 	active *active // of the active segment and one not yet sealed, else nil
+
+	writeMu sync.Mutex                // whoever writes memory of the tail into the file
+	tail    atomic.Pointer[tail.Tail] // of an unsealed segment; nil: appends go straight to the file
 
 	abortedMin atomic.Pointer[int64] // of a sealed segment, once looked at
 

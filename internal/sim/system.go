@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -48,6 +49,7 @@ type store struct{ c *catalog.Catalog }
 func openStore(fsys vfs.FS, now func() time.Time) (system, error) {
 	c, err := catalog.Open(catalog.Options{
 		Dir: dir, Log: log.Options{FS: fsys, Now: now, Files: segment.NewFiles(3)}, Manual: true,
+		MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10,
 	})
 	if err != nil {
 		return nil, err

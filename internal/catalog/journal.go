@@ -1,0 +1,100 @@
+package catalog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/log"
+)
+
+// memoryID is what names a topic in journal and tail: its id, or if Kafka gave
+// it none, a hash of its name that is no id.
+func memoryID(name string, id checkpoint.TopicID) (key [16]byte) {
+	if id != (checkpoint.TopicID{}) {
+		return id
+	}
+	binary.BigEndian.PutUint64(key[8:], xxhash.Sum64String(name))
+	return key
+}
+
+// journalFull asks the maintenance loop for the checkpoints that free half of
+// the journal.
+func (c *Catalog) journalFull() {
+	select {
+	case c.full <- struct{}{}:
+	default:
+	}
+}
+
+// freeJournal makes the checkpoints that free the half of the journal that is
+// due, if one is. What cannot be checkpointed because its partition is latched
+// is set aside. On a full disk the half stays as it is, to be tried again; any
+// other failure ends the journal, and with it appends of the whole store.
+func (c *Catalog) freeJournal(ctx context.Context) error {
+	j := c.backing.running()
+	if j == nil {
+		return nil
+	}
+	for {
+		handles, mark, due := j.Due()
+		if !due {
+			return nil
+		}
+		list, lost := c.owners(handles)
+		failed := c.checkpointSome(ctx, list)
+		var errs error
+		for tp, err := range failed {
+			if l, e := c.Partition(tp); e == nil && l.Failed() == nil {
+				errs = errors.Join(errs, err)
+				continue
+			}
+			lost = append(lost, tp)
+		}
+		if errs == nil {
+			errs = c.rescue(lost)
+		}
+		if errs != nil {
+			if ctx.Err() == nil && !errors.Is(segment.NoSpace(errs), log.ErrNoSpace) {
+				errs = j.Fail("free half of the journal", errs)
+			}
+			return errs
+		}
+		if err := j.Free(mark); err != nil {
+			return err
+		}
+	}
+}
+
+// owners finds the partitions that frames belong to: those that serve, and
+// those that do not and so cannot write what the journal holds of them. Frames
+// of deleted topics belong to nobody.
+func (c *Catalog) owners(handles []*journal.Handle) (serving []*partition, lost []topic.Partition) {
+	wanted := make(map[journal.Key]bool, len(handles))
+	for _, h := range handles {
+		wanted[h.Key()] = true
+	}
+	for _, p := range c.all() {
+		if !wanted[c.keyOf(p.Partition)] {
+			continue
+		}
+		if p.log != nil && p.log.Failed() == nil {
+			serving = append(serving, p)
+		} else {
+			lost = append(lost, p.Partition)
+		}
+	}
+	return serving, lost
+}
+
+func (c *Catalog) keyOf(tp topic.Partition) journal.Key {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return journal.Key{Topic: memoryID(tp.Topic, c.topics[tp.Topic].id), Partition: tp.Index}
+}

@@ -1,0 +1,291 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/overlay"
+	"github.com/oncelog/oncelog/internal/tail"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/log"
+)
+
+// recalled is what journal, rescue and tail of a directory hold after a crash,
+// or while another process works in it.
+type recalled struct {
+	journal *journal.Contents // nil: none in use
+	rescue  *journal.Contents // nil: none there
+	pieces  map[journal.Key][]overlay.Piece
+	ends    map[journal.Key]int64 // where the journal ends
+	frames  map[journal.Key][]journal.RescueFrame
+	rescued map[journal.Key]bool
+}
+
+// recall reads what memory left in a directory. It changes nothing.
+//
+// Errors: ErrJournalMissing, ErrTailMissing if the manifest says that one is in
+// use; those of journal.Read and tail.ReadSlots.
+//
+// With live set the directory may belong to a running store, which overwrites
+// what it no longer needs: then the bytes are read into memory.
+func recall(fsys vfs.FS, dir string, s memoryState, live bool) (*recalled, error) {
+	for try := 1; ; try++ {
+		r, err := recallOnce(fsys, dir, s)
+		if err != nil || !live {
+			return r, err
+		}
+		same, err := r.load()
+		if err = errors.Join(err, r.close()); err != nil || same {
+			return r, err
+		}
+		if try == recallTries {
+			return nil, fmt.Errorf("read the journal of %s: %w", dir, journal.ErrBusy)
+		}
+	}
+}
+
+// recallTries bounds how often a directory is read again that another process
+// works in.
+const recallTries = 16
+
+func recallOnce(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
+	r := &recalled{pieces: map[journal.Key][]overlay.Piece{}, ends: map[journal.Key]int64{},
+		frames: map[journal.Key][]journal.RescueFrame{}, rescued: map[journal.Key]bool{}}
+	err := r.recallRescue(fsys, dir)
+	if err == nil && s.journal {
+		err = r.recallJournal(fsys, dir)
+	}
+	if err == nil && s.tail {
+		err = r.recallSlots(fsys, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *recalled) recallRescue(fsys vfs.FS, dir string) error {
+	c, err := journal.ReadRescue(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.rescue = c
+	if err := r.add(c); err != nil {
+		return err
+	}
+	for key := range r.frames {
+		r.rescued[key] = true
+	}
+	return nil
+}
+
+func (r *recalled) recallJournal(fsys vfs.FS, dir string) error {
+	c, err := journal.Read(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrJournalMissing, err)
+	}
+	if err != nil {
+		return err
+	}
+	r.journal = c
+	return r.add(c)
+}
+
+// add enters the frames of a journal behind what is there.
+func (r *recalled) add(c *journal.Contents) error {
+	all, err := c.Fold()
+	if err != nil {
+		return err
+	}
+	for key, folded := range all {
+		r.ends[key] = folded.Next
+		for _, f := range folded.Frames {
+			r.frames[key] = append(r.frames[key], journal.RescueFrame{Frame: f, Data: c.ReaderAt(f)})
+			if f.Kind == journal.KindBytes { // else they are in the segment
+				r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: f.Segment, Pos: f.Pos, Length: f.Length,
+					First: f.First, Next: f.Next, Source: c.ReaderAt(f)})
+			}
+		}
+	}
+	return nil
+}
+
+func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
+	place, err := fsys.Place(dir)
+	if err != nil {
+		return err
+	}
+	slots, err := tail.ReadSlots(fsys, dir, place.Boot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrTailMissing, err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range slots {
+		key := journal.Key{Topic: s.Topic, Partition: s.Partition}
+		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
+			First: s.BaseOffset, Next: s.NextOffset, Source: bytes.NewReader(s.Bytes), Certain: s.SameBoot})
+	}
+	for key := range r.pieces {
+		slices.SortStableFunc(r.pieces[key], func(a, b overlay.Piece) int {
+			return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Pos, b.Pos))
+		})
+	}
+	return nil
+}
+
+// load reads the bytes of all pieces into memory; false if they may have been
+// overwritten meanwhile.
+func (r *recalled) load() (same bool, err error) {
+	for _, pieces := range r.pieces {
+		for i := range pieces {
+			b := make([]byte, pieces[i].Length)
+			if err := pieces[i].ReadAt(b, 0); err != nil {
+				return false, err
+			}
+			pieces[i].Source, pieces[i].At = bytes.NewReader(b), 0
+		}
+	}
+	if r.journal == nil {
+		return true, nil
+	}
+	return r.journal.Current()
+}
+
+// apply tells a log what is recalled of it.
+func (r *recalled) apply(o *log.Options, s memoryState, level log.Durability) {
+	if r == nil {
+		return
+	}
+	key := journal.Key{Topic: o.TopicID, Partition: o.Partition.Index}
+	o.Pieces = slices.DeleteFunc(slices.Clone(r.pieces[key]), func(p overlay.Piece) bool { return p.Next <= o.Points.LogStart })
+	o.Journaled, o.JournalEnd = s.journal && level == log.DurabilityFsync, r.ends[key]
+}
+
+func (r *recalled) close() error {
+	if r == nil {
+		return nil
+	}
+	var err error
+	for _, c := range []*journal.Contents{r.journal, r.rescue} {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	return err
+}
+
+// settleRecalled ends recovery: what is in the segments now is forgotten, what
+// belongs to partitions that refused is set aside, and the files are ready for
+// new appends.
+func (c *Catalog) settleRecalled(r *recalled) error {
+	var lost []journal.RescueFrame
+	for _, p := range c.all() {
+		if p.log == nil {
+			lost = append(lost, r.frames[c.keyOf(p.Partition)]...)
+		}
+	}
+	var err error
+	switch {
+	case len(lost) > 0:
+		err = journal.WriteRescue(c.fs, c.dir, lost)
+	case r.rescue != nil:
+		err = journal.RemoveRescue(c.fs, c.dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.close(); err != nil {
+		return err
+	}
+	if s := c.manifest.memory; (s.journal || s.tail) && s.durability != c.durability() {
+		s.durability = c.durability()
+		if err := c.commit(c.manifest.withMemory(s)); err != nil {
+			return err
+		}
+	}
+	if c.backing == nil { // appends go straight into the segments now
+		return c.dropMemory()
+	}
+	return c.backing.resume()
+}
+
+// dropMemory removes journal and tail whose contents are in the segments.
+func (c *Catalog) dropMemory() error {
+	s := c.manifest.memory
+	if !s.journal && !s.tail {
+		return nil
+	}
+	if err := c.commit(c.manifest.withMemory(memoryState{})); err != nil {
+		return err
+	}
+	var err error
+	if s.journal {
+		err = journal.Remove(c.fs, c.dir)
+	}
+	if s.tail {
+		err = errors.Join(err, removeFile(c.fs, filepath.Join(c.dir, tail.FileName)))
+	}
+	return err
+}
+
+// dropRescued forgets what was set aside of a partition that has it in its
+// segments now.
+func (c *Catalog) dropRescued(r *recalled, tp topic.Partition) error {
+	key := c.keyOf(tp)
+	if !r.rescued[key] {
+		return nil
+	}
+	var frames []journal.RescueFrame
+	for other := range r.rescued {
+		if other != key {
+			frames = append(frames, r.frames[other]...)
+		}
+	}
+	if len(frames) == 0 {
+		return journal.RemoveRescue(c.fs, c.dir)
+	}
+	return journal.WriteRescue(c.fs, c.dir, frames)
+}
+
+// rescue sets aside, durably, what the journal holds of partitions that cannot
+// write it into their segments, beside what was set aside before.
+func (c *Catalog) rescue(lost []topic.Partition) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	r, err := recall(c.fs, c.dir, memoryState{journal: true}, false)
+	if err != nil {
+		return err
+	}
+	var frames []journal.RescueFrame
+	for key := range r.rescued {
+		frames = append(frames, r.frames[key]...)
+	}
+	for _, tp := range lost {
+		if key := c.keyOf(tp); !r.rescued[key] {
+			frames = append(frames, r.frames[key]...)
+		}
+	}
+	return errors.Join(journal.WriteRescue(c.fs, c.dir, frames), r.close())
+}
+
+// removeFile removes a file at the root, durably. It is no error if there is
+// none.
+func removeFile(fsys vfs.FS, path string) error {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(path))
+}

@@ -1,0 +1,138 @@
+package log
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/overlay"
+	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/vfs"
+)
+
+// ForeignWriterError says that another program wrote into a log after the
+// crash of its owner: where the journal or the tail says that ours is, stands
+// a batch that is good and another. Taking either would lose the other.
+type ForeignWriterError struct {
+	File   string // .log
+	Pos    int64  // byte position
+	Offset int64  // of our batch
+	Reason string
+}
+
+func (e *ForeignWriterError) Error() string {
+	return fmt.Sprintf("log: another program wrote to %s at byte %d, where our batch of offset %d belongs: %s; "+
+		"recover with the choice to accept what it wrote sets our journal aside", e.File, e.Pos, e.Offset, e.Reason)
+}
+
+// limit is the offset at which a log ends whatever its files hold.
+func (l *Log) limit() int64 {
+	if l.o.Clean || !l.o.Journaled {
+		return math.MaxInt64
+	}
+	return max(l.o.JournalEnd, l.o.Points.RecoveryPoint)
+}
+
+// pathOf is where the .log file of a segment is.
+func (l *Log) pathOf(base int64) string {
+	return filepath.Join(l.o.Dir, segment.FileName(base, segment.KindLog))
+}
+
+// layPieces lets everything that is read until Recover see the pieces in
+// place.
+func (l *Log) layPieces() error {
+	if l.o.Clean || len(l.o.Pieces) == 0 {
+		return nil
+	}
+	l.disk = l.o.FS
+	all := overlay.Files{}
+	all.Add(l.o.Pieces, l.pathOf)
+	view := overlay.View(l.disk, all)
+	for _, p := range l.o.Pieces {
+		if err := l.checkPiece(view, p); err != nil {
+			return err
+		}
+	}
+	// What lies below the recovery point is in the files.
+	l.o.Pieces = slices.DeleteFunc(slices.Clone(l.o.Pieces), func(p overlay.Piece) bool { return p.Next <= l.o.Points.RecoveryPoint })
+	files := overlay.Files{}
+	files.Add(l.o.Pieces, l.pathOf)
+	view = overlay.View(l.disk, files)
+	l.o.FS, l.env.FS = view, view
+	return nil
+}
+
+// writePieces puts the pieces where they belong.
+func (l *Log) writePieces() error {
+	if l.disk == nil {
+		return nil
+	}
+	if err := overlay.Write(l.disk, l.o.Dir, l.o.Pieces, l.pathOf); err != nil {
+		return err
+	}
+	l.o.FS, l.env.FS = l.disk, l.disk
+	l.o.Pieces, l.disk = nil, nil
+	return nil
+}
+
+// checkPiece compares the batches of a piece with what the file has in their
+// places. Anything there is ours, or torn, or not there yet; a whole other
+// batch is another program's.
+func (l *Log) checkPiece(view vfs.FS, p overlay.Piece) error {
+	path := l.pathOf(p.Segment)
+	under, err := l.disk.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer under.Close()
+	size, err := under.Size()
+	if err != nil {
+		return err
+	}
+	over, err := view.Open(path)
+	if err != nil {
+		return err
+	}
+	defer over.Close()
+	scan := segment.NewScanner(over, p.Pos, p.Pos+p.Length, false)
+	defer scan.Close()
+	var buffer []byte
+	for scan.Next() {
+		b, pos := scan.Batch(), scan.Pos()
+		if size-pos < batch.HeaderSize {
+			return nil
+		}
+		if buffer, err = readBatch(under, pos, size, buffer[:0]); err != nil {
+			return err
+		}
+		if other := batch.Batch(buffer); len(other) > 0 && other.Check() == nil && !bytes.Equal(other, b) {
+			return &ForeignWriterError{File: path, Pos: pos, Offset: b.BaseOffset(),
+				Reason: fmt.Sprintf("a batch of %d bytes at offset %d stands there", len(other), other.BaseOffset())}
+		}
+	}
+	return scan.Err()
+}
+
+// readBatch reads the batch that a header at pos frames, nothing if it frames
+// none inside the file.
+func readBatch(f vfs.File, pos, size int64, dst []byte) ([]byte, error) {
+	var head [batch.HeaderSize]byte
+	if _, err := f.ReadAt(head[:], pos); err != nil {
+		return nil, err
+	}
+	n, err := batch.Frame(head[:])
+	if err != nil || n > size-pos {
+		return dst, nil
+	}
+	dst = append(dst, make([]byte, n)...)
+	_, err = f.ReadAt(dst, pos)
+	return dst, err
+}
