@@ -38,4 +38,12 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, read); n != 0 {
 		t.Errorf("read: %v allocations", n)
 	}
+	measure := func() {
+		if m, err := d.l.Measure(100, ReadCommitted); err != nil || m.Bytes == 0 {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(1000, measure); n != 0 {
+		t.Errorf("measure: %v allocations", n)
+	}
 }

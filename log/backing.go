@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/tail"
@@ -19,6 +20,11 @@ type Backing interface {
 	// Slots opens the mapped tail if it is not open; nil where the directory
 	// lies on a file system that it cannot be trusted on.
 	Slots() (*tail.Slots, error)
+	// Help does, of a store that works by hand, what would be done at the side
+	// for an append that waits for the journal or for memory.
+	Help()
+	// FreeJournal is the part of Help that flushes nothing.
+	FreeJournal()
 }
 
 // largeBytes is from where an append at DurabilityFsync goes straight into the
@@ -103,6 +109,29 @@ func (l *Log) journal() *journal.Journal {
 	return nil
 }
 
+// settleJournal lets the journal take what is queued. No lock of the log may be
+// held that a checkpoint needs.
+func (l *Log) settleJournal(ctx context.Context, j *journal.Journal) error {
+	if !l.o.Workers.manual {
+		return j.Flush(ctx)
+	}
+	l.o.Backing.Help()
+	return l.journalRoom(j)
+}
+
+// journalRoom makes room in the journal of a store that works by hand, where
+// nobody else would.
+func (l *Log) journalRoom(j *journal.Journal) error {
+	if !l.o.Workers.manual {
+		return nil
+	}
+	l.o.Backing.FreeJournal()
+	if _, _, due := j.Due(); due {
+		return fmt.Errorf("%w: the journal is full", ErrNoSpace)
+	}
+	return j.Err()
+}
+
 // lockAppend locks appendMu once no append is under way outside of it.
 func (l *Log) lockAppend() {
 	l.appendMu.Lock()
@@ -134,7 +163,7 @@ func (l *Log) seatLocked(offset int64, size int) (seat, error) {
 		return 0, errUnbacked
 	case b.source == nil:
 		return seatFile, nil
-	case b.journal != nil && size >= largeBytes:
+	case b.journal != nil && size > min(largeBytes, int(b.journal.BatchMax())):
 		return seatSynced, nil
 	case size > b.source.ChunkMax():
 		return seatFile, nil
@@ -164,7 +193,12 @@ func (l *Log) waitMemory(ctx context.Context) error {
 	}
 	l.o.Workers.pressed()
 	if l.o.Workers.manual {
-		l.o.Workers.writeMemory()
+		l.o.Backing.Help()
+		select {
+		case <-freed:
+		default:
+			return fmt.Errorf("%w: memory for appends is used up", ErrNoSpace)
+		}
 	}
 	select {
 	case <-freed:

@@ -138,7 +138,7 @@ func (l *Log) stopAppends(ctx context.Context) error {
 	}
 	l.StopAppends()
 	if j := l.journal(); j != nil && l.latched() == nil {
-		return j.Flush(ctx)
+		return l.settleJournal(ctx, j)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package log
 
 import (
 	"log/slog"
+	"sync"
 
 	"github.com/oncelog/oncelog/internal/topic"
 )
@@ -41,12 +42,49 @@ type Event struct {
 	Err        error
 }
 
-// event tells the embedding program and the logger. No lock may be held.
+// outbox holds events until they can be told.
+type outbox struct {
+	mu     sync.Mutex // leaf
+	events []Event
+}
+
+// event tells the embedding program and the logger, or lets whoever holds
+// maintainMu do so when done: perhaps that is the caller, and what is called may
+// want the lock. No other lock may be held.
 func (l *Log) event(e Event) {
 	e.Partition = l.o.Partition
-	l.o.Logger.Info("log: "+e.Kind.String(), slog.String("partition", e.Partition.String()), slog.String("file", e.File),
-		slog.Int64("from", e.From), slog.Int64("to", e.To), slog.Int64("bytes", e.Bytes), slog.Any("error", e.Err))
-	if l.o.Events != nil {
-		l.o.Events(e)
+	l.outbox.mu.Lock()
+	l.outbox.events = append(l.outbox.events, e)
+	l.outbox.mu.Unlock()
+	if l.maintainMu.TryLock() {
+		l.maintainMu.Unlock()
+	}
+}
+
+// maintainLock is a mutex that tells what happened under it once it is
+// unlocked. An event is put into the outbox before somebody looks whether the
+// lock is held, and the outbox is emptied after it was: so none stays there.
+type maintainLock struct {
+	sync.Mutex
+	unlocked func() // set before the first use
+}
+
+func (m *maintainLock) Unlock() {
+	m.Mutex.Unlock()
+	m.unlocked()
+}
+
+// deliver tells the events of the outbox.
+func (l *Log) deliver() {
+	l.outbox.mu.Lock()
+	events := l.outbox.events
+	l.outbox.events = nil
+	l.outbox.mu.Unlock()
+	for _, e := range events {
+		l.o.Logger.Info("log: "+e.Kind.String(), slog.String("partition", e.Partition.String()), slog.String("file", e.File),
+			slog.Int64("from", e.From), slog.Int64("to", e.To), slog.Int64("bytes", e.Bytes), slog.Any("error", e.Err))
+		if l.o.Events != nil {
+			l.o.Events(e)
+		}
 	}
 }

@@ -72,6 +72,7 @@ func Load(o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
 	l.config.Store(&l.o.Config)
 	l.waiters.New = newWaiter
+	l.maintainMu.unlocked = l.deliver
 	l.idle.L = &l.appendMu
 	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, IndexIntervalBytes: l.o.Config.IndexIntervalBytes,
 		Txns: l.rebuildTxns, Rebuilt: l.indexRebuilt, Tailed: l.o.Backing != nil, Topic: l.o.TopicID, Partition: l.o.Partition.Index}

@@ -29,7 +29,7 @@ type Log struct {
 	// maintainMu guards.
 	logStart, lastStable, highWatermark, logEnd, durable atomic.Int64
 
-	maintainMu sync.Mutex // one seal, checkpoint, retention, truncation or close at a time
+	maintainMu maintainLock // one seal, checkpoint, retention, truncation or close at a time
 	// Guarded by maintainMu.
 	recoveryPoint int64
 	snapshots     []int64            // offsets of the snapshot files, ascending
@@ -68,6 +68,8 @@ type Log struct {
 	waiting      []*waiter
 	waitingCount atomic.Int32
 	waiters      sync.Pool // of *waiter
+
+	outbox outbox
 
 	epochs      epochCache
 	failure     atomic.Pointer[error]
@@ -114,6 +116,9 @@ func (v *view) find(offset int64) int {
 
 // Partition is the partition this log belongs to.
 func (l *Log) Partition() topic.Partition { return l.o.Partition }
+
+// TopicID names the log's topic in journal and tail; see Options.
+func (l *Log) TopicID() [16]byte { return l.o.TopicID }
 
 // Config is the configuration in force.
 func (l *Log) Config() Config { return *l.config.Load() }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
-	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/overlay"
@@ -50,19 +49,23 @@ func (l *Log) layPieces() error {
 		return nil
 	}
 	l.disk = l.o.FS
-	all := overlay.Files{}
-	all.Add(l.o.Pieces, l.pathOf)
-	view := overlay.View(l.disk, all)
+	var fitting []overlay.Piece
 	for _, p := range l.o.Pieces {
-		if err := l.checkPiece(view, p); err != nil {
+		err := l.checkPiece(p)
+		if _, foreign := errors.AsType[*ForeignWriterError](err); foreign && !p.Certain {
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		if p.Next > l.o.Points.RecoveryPoint { // else it is in the file
+			fitting = append(fitting, p)
+		}
 	}
-	// What lies below the recovery point is in the files.
-	l.o.Pieces = slices.DeleteFunc(slices.Clone(l.o.Pieces), func(p overlay.Piece) bool { return p.Next <= l.o.Points.RecoveryPoint })
+	l.o.Pieces = fitting
 	files := overlay.Files{}
-	files.Add(l.o.Pieces, l.pathOf)
-	view = overlay.View(l.disk, files)
+	files.Add(fitting, l.pathOf)
+	view := overlay.View(l.disk, files)
 	l.o.FS, l.env.FS = view, view
 	return nil
 }
@@ -83,7 +86,7 @@ func (l *Log) writePieces() error {
 // checkPiece compares the batches of a piece with what the file has in their
 // places. Anything there is ours, or torn, or not there yet; a whole other
 // batch is another program's.
-func (l *Log) checkPiece(view vfs.FS, p overlay.Piece) error {
+func (l *Log) checkPiece(p overlay.Piece) error {
 	path := l.pathOf(p.Segment)
 	under, err := l.disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +100,9 @@ func (l *Log) checkPiece(view vfs.FS, p overlay.Piece) error {
 	if err != nil {
 		return err
 	}
-	over, err := view.Open(path)
+	files := overlay.Files{}
+	files.Add([]overlay.Piece{p}, l.pathOf)
+	over, err := overlay.View(l.disk, files).Open(path)
 	if err != nil {
 		return err
 	}
@@ -113,12 +118,19 @@ func (l *Log) checkPiece(view vfs.FS, p overlay.Piece) error {
 		if buffer, err = readBatch(under, pos, size, buffer[:0]); err != nil {
 			return err
 		}
-		if other := batch.Batch(buffer); len(other) > 0 && other.Check() == nil && !bytes.Equal(other, b) {
+		if other := batch.Batch(buffer); len(other) > 0 && other.Check() == nil && other.BaseOffset() >= p.Segment && !sameBody(other, b) {
 			return &ForeignWriterError{File: path, Pos: pos, Offset: b.BaseOffset(),
 				Reason: fmt.Sprintf("a batch of %d bytes at offset %d stands there", len(other), other.BaseOffset())}
 		}
 	}
 	return scan.Err()
+}
+
+// sameBody tells whether two batches differ at most in what no checksum covers:
+// a write of ours that tore between its sectors looks like that.
+func sameBody(a, b batch.Batch) bool {
+	const covered = batch.MagicEnd - 1
+	return len(a) == len(b) && bytes.Equal(a[covered:], b[covered:])
 }
 
 // readBatch reads the batch that a header at pos frames, nothing if it frames

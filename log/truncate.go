@@ -31,6 +31,11 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 // truncate is Truncate with appends kept out. No lock is held while the journal
 // takes the truncation: it may have to wait for a checkpoint of this log first.
 func (l *Log) truncate(ctx context.Context, offset int64) error {
+	if j := l.journal(); j != nil {
+		if err := l.journalRoom(j); err != nil {
+			return err
+		}
+	}
 	base, pos, err := l.beginTruncation(ctx, offset)
 	if err != nil || pos < 0 {
 		return err
@@ -117,7 +122,7 @@ func (l *Log) lockSealed(ctx context.Context) error {
 			return err
 		}
 		if j := l.journal(); j != nil { // it does not hold them whole yet
-			if err := j.Flush(ctx); err != nil {
+			if err := l.settleJournal(ctx, j); err != nil {
 				return err
 			}
 		}

@@ -221,6 +221,13 @@ func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, offset int64)
 		if j.TryFlush() {
 			continue
 		}
+		if l.o.Workers.manual {
+			before := j.Stats().Runs
+			if l.o.Backing.Help(); l.durable.Load() < offset && j.Stats().Runs == before && l.latched() == nil {
+				return fmt.Errorf("%w: the journal is full, and what would empty it finds no room: %w", ErrOutcomeUnknown, ErrNoSpace)
+			}
+			continue
+		}
 		select {
 		case <-w.ready:
 		case <-ctx.Done():

@@ -53,6 +53,12 @@ func (b *backing) Journal() (*journal.Journal, error) {
 	return b.running(), nil
 }
 
+// Help implements log.Backing.
+func (b *backing) Help() { b.c.Work() }
+
+// FreeJournal implements log.Backing.
+func (b *backing) FreeJournal() { b.c.tryFreeJournal() }
+
 func (b *backing) running() *journal.Journal {
 	if b == nil {
 		return nil
@@ -84,6 +90,16 @@ func (b *backing) startJournal() error {
 	}
 	b.journal = j
 	return nil
+}
+
+// Starting tells whether journal or tail are just coming into being: an append
+// may wait for that. It is for simulations.
+func (c *Catalog) Starting() bool {
+	if c.backing == nil || !c.backing.mu.TryLock() {
+		return c.backing != nil
+	}
+	c.backing.mu.Unlock()
+	return false
 }
 
 // Slots implements log.Backing.
@@ -180,6 +196,19 @@ func (b *backing) end(whole bool) error {
 		return err
 	}
 	return b.c.dropMemory()
+}
+
+// reclaim gives the slots back that an abandoned log of a partition left taken.
+func (b *backing) reclaim(key journal.Key) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	slots := b.slots
+	b.mu.Unlock()
+	if slots != nil {
+		slots.Reclaim(key.Topic, key.Partition)
+	}
 }
 
 // recall reads what journal and tail hold of partitions that are not open,

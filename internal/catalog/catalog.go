@@ -39,10 +39,11 @@ type Catalog struct {
 
 	changeMu sync.Mutex // one change of structure at a time; held over I/O
 	// Guarded by changeMu.
-	manifest *manifest // as it is durable
-	unsure   bool      // the file may differ from it: a write failed
+	manifest *manifest    // as it is durable, or will be
+	unsure   atomic.Bool  // the file may differ from it: a write failed. Read without the lock too
+	leaving  []*partition // of topics whose deletion is in doubt: they take no appends
 
-	mu sync.RWMutex // leaf
+	mu sync.RWMutex // only the book's is taken after it
 	// Guarded by mu. The values are never modified, only replaced.
 	topics     map[string]manifestTopic
 	partitions map[topic.Partition]*partition
@@ -156,6 +157,10 @@ func (c *Catalog) Close(ctx context.Context) error {
 	}
 	c.stop()
 	c.loop.Wait()
+	doubt := c.settle()
+	if doubt != nil {
+		c.abandonLeaving()
+	}
 	list := c.all()
 	settled := c.settleJournal(ctx, list)
 	if c.workers != nil {
@@ -165,7 +170,7 @@ func (c *Catalog) Close(ctx context.Context) error {
 	if c.o.ReadOnly {
 		return err
 	}
-	err = errors.Join(err, settled)
+	err = errors.Join(err, settled, doubt)
 	whole := err == nil && !c.unseen && !slices.ContainsFunc(list, func(p *partition) bool { return p.err != nil && !p.missing })
 	if e := c.book.write(context.WithoutCancel(ctx), true); e != nil {
 		err = errors.Join(err, fmt.Errorf("write the checkpoints of %s: %w", c.dir, e))

@@ -16,42 +16,71 @@ import (
 )
 
 // commit makes a manifest durable, with changeMu held (or in Open). When that
-// fails the old one is put back, so that what memory and disk say stays the
-// same as far as it can.
+// fails the old one is put back. If that fails too the change is in doubt: the
+// error wraps log.ErrOutcomeUnknown, and settle ends it.
 func (c *Catalog) commit(m *manifest) error {
-	path := filepath.Join(c.dir, ManifestFile)
 	b, err := m.encode()
 	if err != nil {
 		return err
 	}
-	if err := vfs.Replace(c.fs, path, b); err != nil {
-		err = fmt.Errorf("write the manifest: %w%s", err, advice(err))
-		c.unsure = true
-		if old, e := c.manifest.encode(); e == nil {
-			c.unsure = vfs.Replace(c.fs, path, old) != nil
-		}
-		return err
+	path := filepath.Join(c.dir, ManifestFile)
+	if err := vfs.WriteTemp(c.fs, path+".tmp", b); err != nil {
+		return fmt.Errorf("write the manifest: %w%s", err, advice(err))
 	}
-	c.manifest, c.unsure = m, false
+	if err = c.fs.Rename(path+".tmp", path); err == nil {
+		err = c.fs.SyncDir(c.dir)
+	}
+	if err == nil {
+		c.manifest = m
+		c.unsure.Store(false)
+		return nil
+	}
+	err = fmt.Errorf("write the manifest: %w%s", err, advice(err))
+	c.unsure.Store(true)
+	if e := c.settle(); e != nil {
+		err = fmt.Errorf("%w: %w", log.ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// settle ends the doubt of changes that failed: the file says again what
+// memory does. changeMu is held.
+func (c *Catalog) settle() error {
+	if c.unsure.Load() {
+		b, err := c.manifest.encode()
+		if err == nil {
+			err = vfs.Replace(c.fs, filepath.Join(c.dir, ManifestFile), b)
+		}
+		if err != nil {
+			return fmt.Errorf("write the manifest: %w%s", err, advice(err))
+		}
+		c.unsure.Store(false)
+	}
+	c.abandonLeaving()
 	return nil
 }
 
-// change is begun by every change of structure; changeMu is held.
+// changeable is asked before every change of structure; changeMu is held. No
+// change is built on one that is in doubt.
 func (c *Catalog) changeable() error {
 	c.mu.RLock()
-	defer c.mu.RUnlock()
+	closed := c.closed
+	c.mu.RUnlock()
 	switch {
-	case c.closed:
+	case closed:
 		return log.ErrClosed
 	case c.o.ReadOnly:
 		return log.ErrReadOnly
 	}
-	return nil
+	return c.settle()
 }
 
 // CreateTopic makes a topic; on return it is durable, empty and takes appends.
 // Errors: topic.ErrInvalidName, ErrInvalidConfig, ErrTopicExists, those of the
-// file system; then there is no topic, or what is left of it is removed later.
+// file system; then there is no topic, and what is left of it is removed later,
+// or with log.ErrOutcomeUnknown a crash may bring it, empty, before the
+// manifest is written again (with the next tick of maintenance, change, or
+// Close).
 func (c *Catalog) CreateTopic(ctx context.Context, name string, config TopicConfig) error {
 	if config.Partitions == 0 {
 		config.Partitions = 1
@@ -138,10 +167,13 @@ func (c *Catalog) grow(ctx context.Context, t manifestTopic, from int32) error {
 	}
 	before := c.manifest
 	if err := c.commit(before.with(t)); err != nil {
-		if !c.unsure { // else the file may name them
+		if !c.unsure.Load() { // else the file may name them
 			c.unmakeDirs(members)
 		}
 		return err
+	}
+	for _, m := range members {
+		c.book.add(m.partition, log.Points{})
 	}
 	list, err := c.openMembers(ctx, members)
 	if err != nil {
@@ -240,6 +272,7 @@ func (c *Catalog) undoGrow(before *manifest, t manifestTopic, from int32, member
 		return c.finishDeletions(t.name)
 	}
 	for _, m := range members {
+		c.book.drop([]topic.Partition{m.partition})
 		if err := removeTree(c.fs, filepath.Join(c.dir, m.partition.String())); err != nil {
 			return err
 		}
@@ -252,7 +285,8 @@ func (c *Catalog) undoGrow(before *manifest, t manifestTopic, from int32, member
 //
 // A new level of durability holds for every append that begins after the
 // return. Appends of the topic wait meanwhile; what was appended before is on
-// the device before the level changes.
+// the device before the level changes. If a change of the level ends with
+// log.ErrOutcomeUnknown, the partitions refuse until Reopen.
 func (c *Catalog) AlterTopic(ctx context.Context, name string, config TopicConfig) error {
 	c.changeMu.Lock()
 	defer c.changeMu.Unlock()
@@ -292,6 +326,9 @@ func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConf
 		}
 	}
 	if err := c.commit(c.manifest.with(t)); err != nil {
+		if levelChanges && c.unsure.Load() {
+			c.refuse(list, err)
+		}
 		return err
 	}
 	c.mu.Lock()
@@ -301,6 +338,21 @@ func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConf
 		p.log.SetConfig(wanted)
 	}
 	return nil
+}
+
+// refuse takes the logs of partitions, frozen and with nothing in memory, out of
+// service until Reopen: recovery may go by another level of durability than
+// theirs, so it might not find what they would acknowledge.
+func (c *Catalog) refuse(list []*partition, cause error) {
+	c.mu.Lock()
+	for _, p := range list {
+		c.partitions[p.Partition] = &partition{Partition: p.Partition, err: fmt.Errorf("change the level of durability: %w; reopen the partition", cause)}
+	}
+	c.mu.Unlock()
+	for _, p := range list {
+		// All of it is durable: an error of closing the files loses nothing.
+		_ = p.log.Abandon()
+	}
 }
 
 // emptyMemory brings everything of these partitions, whose appends wait, into
@@ -365,12 +417,18 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 	defer func() { c.recalled = nil }()
 	i, _ := c.manifest.find(tp.Topic)
 	l, err := c.reload(ctx, member{partition: tp, topic: c.manifest.topics[i]})
+	if err == nil && c.recalled != nil {
+		// What was set aside would come back over a later truncation.
+		if err = c.dropRescued(c.recalled, tp); err != nil {
+			err, l = errors.Join(err, l.Abandon()), nil
+		}
+	}
+	if err == nil {
+		c.backing.reclaim(c.keyOf(tp))
+	}
 	c.mu.Lock()
 	c.partitions[tp] = &partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)}
 	c.mu.Unlock()
-	if err == nil && c.recalled != nil {
-		err = c.dropRescued(c.recalled, tp)
-	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -110,23 +111,36 @@ func (b *book) get(p topic.Partition) log.Points {
 	return b.points[p]
 }
 
-// set enters the points of a partition without writing.
+// add enters a partition with its points, without writing: only from then on
+// are points of it taken.
+func (b *book) add(p topic.Partition, points log.Points) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.points[p]; !known {
+		i, _ := slices.BinarySearchFunc(b.order, p, topic.Partition.Compare)
+		b.order = slices.Insert(b.order, i, p)
+		b.version++
+		b.points[p] = points
+	}
+	b.setLocked(p, points)
+}
+
+// set enters the points of a partition without writing; of one that is not in
+// the book it does nothing. A checkpoint may end after its topic was deleted,
+// and a topic made again under the name must not begin with what it says.
 func (b *book) set(p topic.Partition, points log.Points) {
 	b.mu.Lock()
 	b.setLocked(p, points)
 	b.mu.Unlock()
 }
 
-func (b *book) setLocked(p topic.Partition, points log.Points) {
+func (b *book) setLocked(p topic.Partition, points log.Points) (known bool) {
 	old, known := b.points[p]
-	if !known {
-		i, _ := slices.BinarySearchFunc(b.order, p, topic.Partition.Compare)
-		b.order = slices.Insert(b.order, i, p)
-	}
-	if !known || old != points {
+	if known && old != points {
 		b.version++
+		b.points[p] = points
 	}
-	b.points[p] = points
+	return known
 }
 
 // drop forgets partitions without writing.
@@ -144,12 +158,16 @@ func (b *book) drop(partitions []topic.Partition) {
 	}
 }
 
-// Record implements log.Checkpoints.
+// Record implements log.Checkpoints. It answers log.ErrClosed for a partition
+// that is not in the book: its topic was deleted.
 func (b *book) Record(ctx context.Context, p topic.Partition, points log.Points) error {
 	b.mu.Lock()
 	before := b.points[p]
-	b.setLocked(p, points)
+	known := b.setLocked(p, points)
 	b.mu.Unlock()
+	if !known {
+		return fmt.Errorf("record the points of %s: %w", p, log.ErrClosed)
+	}
 	err := b.write(ctx, false)
 	if err == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,13 +16,15 @@ import (
 	"github.com/oncelog/oncelog/log"
 )
 
-func newBook(t testing.TB, fsys vfs.FS) *book {
+// newBook is a book of these partitions, without points.
+func newBook(t testing.TB, fsys vfs.FS, partitions ...topic.Partition) *book {
 	t.Helper()
 	b, err := readBook(fsys, dataDir, func(file string, err error) { t.Errorf("%s: %v", file, err) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.keep(nil)
+	b.keep(partitions)
 	return b
 }
 
@@ -43,6 +46,9 @@ func TestBookFiles(t *testing.T) {
 	}
 	if got := tree(t, mem, dataDir); len(got) != 1 {
 		t.Errorf("an empty book makes files: %v", got)
+	}
+	for _, tp := range []topic.Partition{at("b", 0), at("a", 10), at("a", 9)} {
+		b.add(tp, log.Points{})
 	}
 	if err := errors.Join(
 		b.Record(ctx, at("b", 0), log.Points{RecoveryPoint: 7, HighWatermark: 9}),
@@ -80,7 +86,7 @@ func TestBookFiles(t *testing.T) {
 // the other alone.
 func TestBookWritesLittle(t *testing.T) {
 	fsys := faultfs.New(newMem(t), faultfs.Plan{})
-	b := newBook(t, fsys)
+	b := newBook(t, fsys, at("a", 0))
 	step := func(points log.Points, writes, dirSyncs int) {
 		t.Helper()
 		fsys.SetPlan(faultfs.Plan{})
@@ -112,6 +118,10 @@ func TestBookGroupCommit(t *testing.T) {
 		return nil
 	}})
 	b := newBook(t, fsys)
+	for i := range int32(n + 1) {
+		b.add(at("a", i), log.Points{})
+	}
+	before := b.version
 	var group sync.WaitGroup
 	record := func(i int32) {
 		group.Go(func() {
@@ -127,7 +137,7 @@ func TestBookGroupCommit(t *testing.T) {
 	}
 	for { // until all are entered
 		b.mu.Lock()
-		entered := len(b.points)
+		entered := b.version - before
 		b.mu.Unlock()
 		if entered == n+1 {
 			break
@@ -150,8 +160,8 @@ func TestBookFaults(t *testing.T) {
 	for n := 0; ; n++ {
 		mem := newMem(t)
 		fsys := faultfs.New(mem, faultfs.Plan{})
-		b := newBook(t, fsys)
 		tp := at("a", 0)
+		b := newBook(t, fsys, tp)
 		if err := b.Record(t.Context(), tp, log.Points{RecoveryPoint: 1, LogStart: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +204,7 @@ func TestBookContext(t *testing.T) {
 		once.Do(func() { close(inside); <-hold })
 		return nil
 	}})
-	b := &book{fs: fsys, dir: dataDir, points: map[topic.Partition]log.Points{}}
+	b := &book{fs: fsys, dir: dataDir, points: map[topic.Partition]log.Points{at("a", 0): {}, at("a", 1): {}}}
 	done := make(chan error)
 	go func() { done <- b.Record(context.Background(), at("a", 0), log.Points{RecoveryPoint: 1}) }()
 	<-inside
@@ -206,5 +216,48 @@ func TestBookContext(t *testing.T) {
 	close(hold)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// A checkpoint that ends after its topic was deleted leaves nothing to a topic
+// made again under the name: else its torn tail would be taken for damage.
+func TestPointsOfDeletedTopic(t *testing.T) {
+	mem := newMem(t)
+	c := mustOpen(t, on(mem))
+	mustCreate(t, c, "a", TopicConfig{})
+	mustAppend(t, c, at("a", 0), numbers(50)...)
+	old := c.all()[0]
+	points, err := old.log.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteTopic(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c.book.set(at("a", 0), points)
+		if err := c.book.Record(t.Context(), at("a", 0), points); !errors.Is(err, log.ErrClosed) {
+			t.Errorf("recorded: %v", err)
+		}
+	}
+	if err := c.book.write(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range bookNames {
+		if got := content(t, mem, name); strings.Contains(got, "a 0") {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	mustCreate(t, c, "a", TopicConfig{})
+	c.enter(old, points)
+	if got := c.book.get(at("a", 0)); got != (log.Points{}) {
+		t.Errorf("made again it begins with %+v", got)
+	}
+	mustAppend(t, c, at("a", 0), "new")
+	if err := c.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.book.get(at("a", 0)).RecoveryPoint, int64(1); got != want {
+		t.Errorf("recovery point %d, want %d", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
 )
 
@@ -16,7 +17,10 @@ import (
 // so), and always before a topic of that name is made again.
 //
 // Errors: ErrUnknownPartition, ErrInternalTopic, those of the file system;
-// then the topic is still there.
+// then the topic is still there. But with log.ErrOutcomeUnknown it is gone from
+// this store, and for good once the manifest can be written (it is tried with
+// every tick of maintenance, the next change, and Close); a crash before that
+// may bring it back as it was.
 func (c *Catalog) DeleteTopic(ctx context.Context, name string) error {
 	c.changeMu.Lock()
 	defer c.changeMu.Unlock()
@@ -36,9 +40,14 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 	if (topic.Partition{Topic: name}).Internal() {
 		return fmt.Errorf("%w: it holds the state of transactions or groups", ErrInternalTopic)
 	}
-	if err := c.commit(c.manifest.without(name)); err != nil {
-		return err
+	next := c.manifest.without(name)
+	doubt := c.commit(next)
+	if doubt != nil && !c.unsure.Load() {
+		return doubt
 	}
+	// In doubt it goes forward: nothing may be acknowledged to a topic that a
+	// crash may take, and this is what the caller wants.
+	c.manifest = next
 	c.mu.Lock()
 	delete(c.topics, name)
 	var gone []*partition
@@ -51,14 +60,29 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 	c.mu.Unlock()
 	for _, p := range gone {
 		if p.log != nil {
-			// The files go: an error of closing them loses nothing.
-			_ = p.log.Abandon()
+			p.log.StopAppends()
+			c.leaving = append(c.leaving, p)
 		}
 	}
+	if doubt != nil {
+		return doubt
+	}
+	c.abandonLeaving()
 	if err := c.finishDeletions(name); err != nil {
 		c.event(Event{Kind: EventDeletionPending, File: name, Err: err})
 	}
 	return nil
+}
+
+// abandonLeaving closes the logs of deleted topics, once they cannot come back:
+// until then what they have in memory must stay recoverable.
+func (c *Catalog) abandonLeaving() {
+	for _, p := range c.leaving {
+		// The files go: an error of closing them loses nothing.
+		_ = p.log.Abandon()
+		c.backing.reclaim(journal.Key{Topic: p.log.TopicID(), Partition: p.Index})
+	}
+	c.leaving = nil
 }
 
 // finishDeletions carries out what the manifest notes, of one topic or ("") of

@@ -40,7 +40,7 @@
 //
 // All methods are safe for concurrent use. changeMu (one change of the
 // directory's structure at a time) comes before every lock of a log; mu guards
-// maps and is a leaf: nothing is called with it held. One goroutine does
+// maps: nothing is called with it held but the book, whose lock is a leaf. One goroutine does
 // checkpoints, retention and expiry; the workers of package log do the rest.
 // Close waits for all.
 package catalog

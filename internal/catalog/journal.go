@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -59,6 +60,10 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 		}
 		if errs == nil {
 			errs = c.rescue(lost)
+		}
+		if errs == nil && c.unsure.Load() {
+			// What it holds of a topic whose deletion is in doubt may be needed.
+			return fmt.Errorf("free half of the journal: %w: the manifest is in doubt", log.ErrOutcomeUnknown)
 		}
 		if errs != nil {
 			if ctx.Err() == nil && !errors.Is(segment.NoSpace(errs), log.ErrNoSpace) {

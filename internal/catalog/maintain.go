@@ -50,6 +50,7 @@ func (c *Catalog) maintain() {
 		case <-c.background.Done():
 			return
 		}
+		c.trySettle()
 		c.tryFreeJournal()
 		now := time.Now()
 		busy := c.checkpointDue(now)
@@ -128,11 +129,27 @@ func (c *Catalog) serving() []*partition {
 // Work does what is due in the background, of a manual catalog: flushes that
 // nobody waits for, sealing, preparing.
 func (c *Catalog) Work() {
+	c.trySettle()
 	if j := c.backing.running(); j != nil {
 		j.Run()
 		c.tryFreeJournal()
+		j.Run()
 	}
 	c.workers.Run()
+}
+
+// trySettle ends the doubt of a change that failed, and carries out a deletion
+// that was in doubt. A failure is told and tried again with the next tick.
+func (c *Catalog) trySettle() {
+	if !c.unsure.Load() || !c.changeMu.TryLock() {
+		return
+	}
+	defer c.changeMu.Unlock()
+	if err := c.changeable(); err != nil {
+		c.failed(topic.Partition{}, "manifest", err)
+		return
+	}
+	_ = c.finishDeletions("") // it tells what it could not do
 }
 
 // tryFreeJournal frees what is due of the journal. A failure is told and tried
@@ -157,7 +174,7 @@ func (c *Catalog) checkpointSome(ctx context.Context, list []*partition) map[top
 	_ = sideBySide(len(list), c.o.Parallelism, func(i int) error {
 		points, err := list[i].log.Checkpoint(ctx)
 		if err == nil {
-			c.book.set(list[i].Partition, points)
+			c.enter(list[i], points)
 		}
 		errs[i] = err
 		return nil
@@ -170,6 +187,16 @@ func (c *Catalog) checkpointSome(ctx context.Context, list []*partition) map[top
 		}
 	}
 	return failed
+}
+
+// enter enters the points of a partition, unless it was deleted or opened again
+// since: what stands under its name then is not its own.
+func (c *Catalog) enter(p *partition, points log.Points) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.partitions[p.Partition] == p {
+		c.book.set(p.Partition, points)
+	}
 }
 
 // checkpointAll is checkpointSome with the errors joined.

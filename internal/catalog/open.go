@@ -294,7 +294,7 @@ func (c *Catalog) movedOn(tp topic.Partition, err error) bool {
 		return false
 	}
 	old := c.book.get(tp)
-	c.book.set(tp, now.points[tp])
+	c.book.add(tp, now.points[tp])
 	return moved || now.points[tp] != old
 }
 

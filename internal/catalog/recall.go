@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ import (
 type recalled struct {
 	journal *journal.Contents // nil: none in use
 	rescue  *journal.Contents // nil: none there
-	pieces  map[journal.Key][]overlay.Piece
+	slots   map[journal.Key][]overlay.Piece
 	ends    map[journal.Key]int64 // where the journal ends
 	frames  map[journal.Key][]journal.RescueFrame
 	rescued map[journal.Key]bool
@@ -56,7 +57,7 @@ func recall(fsys vfs.FS, dir string, s memoryState, live bool) (*recalled, error
 const recallTries = 16
 
 func recallOnce(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
-	r := &recalled{pieces: map[journal.Key][]overlay.Piece{}, ends: map[journal.Key]int64{},
+	r := &recalled{slots: map[journal.Key][]overlay.Piece{}, ends: map[journal.Key]int64{},
 		frames: map[journal.Key][]journal.RescueFrame{}, rescued: map[journal.Key]bool{}}
 	err := r.recallRescue(fsys, dir)
 	if err == nil && s.journal {
@@ -111,10 +112,6 @@ func (r *recalled) add(c *journal.Contents) error {
 		r.ends[key] = folded.Next
 		for _, f := range folded.Frames {
 			r.frames[key] = append(r.frames[key], journal.RescueFrame{Frame: f, Data: c.ReaderAt(f)})
-			if f.Kind == journal.KindBytes { // else they are in the segment
-				r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: f.Segment, Pos: f.Pos, Length: f.Length,
-					First: f.First, Next: f.Next, Source: c.ReaderAt(f)})
-			}
 		}
 	}
 	return nil
@@ -134,27 +131,40 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 	}
 	for _, s := range slots {
 		key := journal.Key{Topic: s.Topic, Partition: s.Partition}
-		r.pieces[key] = append(r.pieces[key], overlay.Piece{Segment: s.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
+		r.slots[key] = append(r.slots[key], overlay.Piece{Segment: s.Segment, Pos: s.Pos, Length: int64(len(s.Bytes)),
 			First: s.BaseOffset, Next: s.NextOffset, Source: bytes.NewReader(s.Bytes), Certain: s.SameBoot})
-	}
-	for key := range r.pieces {
-		slices.SortStableFunc(r.pieces[key], func(a, b overlay.Piece) int {
-			return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Pos, b.Pos))
-		})
 	}
 	return nil
 }
 
-// load reads the bytes of all pieces into memory; false if they may have been
+// pieces are what is recalled of a partition, in order.
+func (r *recalled) pieces(key journal.Key) []overlay.Piece {
+	pieces := slices.Clone(r.slots[key])
+	for _, f := range r.frames[key] {
+		if f.Kind == journal.KindBytes { // else they are in the segment
+			pieces = append(pieces, overlay.Piece{Segment: f.Segment, Pos: f.Pos, Length: f.Length,
+				First: f.First, Next: f.Next, Source: f.Data, Certain: true})
+		}
+	}
+	slices.SortStableFunc(pieces, func(a, b overlay.Piece) int {
+		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Pos, b.Pos))
+	})
+	return pieces
+}
+
+// load reads the bytes of all frames into memory; false if they may have been
 // overwritten meanwhile.
 func (r *recalled) load() (same bool, err error) {
-	for _, pieces := range r.pieces {
-		for i := range pieces {
-			b := make([]byte, pieces[i].Length)
-			if err := pieces[i].ReadAt(b, 0); err != nil {
+	for _, frames := range r.frames {
+		for i := range frames {
+			if frames[i].Kind != journal.KindBytes {
+				continue
+			}
+			b := make([]byte, frames[i].Length)
+			if _, err := frames[i].Data.ReadAt(b, 0); err != nil && err != io.EOF {
 				return false, err
 			}
-			pieces[i].Source, pieces[i].At = bytes.NewReader(b), 0
+			frames[i].Data = bytes.NewReader(b)
 		}
 	}
 	if r.journal == nil {
@@ -169,7 +179,7 @@ func (r *recalled) apply(o *log.Options, s memoryState, level log.Durability) {
 		return
 	}
 	key := journal.Key{Topic: o.TopicID, Partition: o.Partition.Index}
-	o.Pieces = slices.DeleteFunc(slices.Clone(r.pieces[key]), func(p overlay.Piece) bool { return p.Next <= o.Points.LogStart })
+	o.Pieces = slices.DeleteFunc(r.pieces(key), func(p overlay.Piece) bool { return p.Next <= o.Points.LogStart })
 	o.Journaled, o.JournalEnd = s.journal && level == log.DurabilityFsync, r.ends[key]
 }
 

@@ -17,13 +17,15 @@ type plain struct {
 	memory []byte
 	handle *Handle
 	end    int64
+
+	durable int64 // the flusher's
 }
 
 func (p *plain) Pieces(dst [][]byte, _, from, to int64) [][]byte {
 	return append(dst, p.memory[from%(1<<20):][:to-from])
 }
-func (p *plain) Durable(_, _, _ int64) {}
-func (p *plain) Fail(error)            {}
+func (p *plain) Durable(_, _, next int64) { p.durable = next }
+func (p *plain) Fail(error)               {}
 
 func (p *plain) publish(size int64) {
 	p.handle.Publish(0, p.end, p.end+size, p.end, p.end+size)

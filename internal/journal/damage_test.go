@@ -38,6 +38,7 @@ func withContent(t testing.TB, b []byte) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
 	must(t, vfs.WriteTemp(mem, Name, b))
+	must(t, mem.SyncDir("."))
 	return mem
 }
 
@@ -164,7 +165,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// TestHeaderOfDamagedRunStillProves: the last run is torn and the one before it
+// TestHeaderOfTornRunProves: the last run is torn and the one before it
 // damaged. Its header alone proves that the one before was promised.
 func TestHeaderOfTornRunProves(t *testing.T) {
 	_, mem := written(t, 3)
@@ -197,6 +198,57 @@ func TestStaleRuns(t *testing.T) {
 		c := read(t, clone)
 		if must(t, v.verify(c)); c.Runs != n || c.DroppedRun != nil {
 			t.Errorf("%d runs of %d, dropped %+v", c.Runs, n, c.DroppedRun)
+		}
+	}
+}
+
+// TestRunsThatDoNotBelong: a whole run in the right place that is another's.
+func TestRunsThatDoNotBelong(t *testing.T) {
+	w, mem := written(t, 3)
+	c := read(t, mem)
+	right := runHeader{
+		session: c.Session, sequence: w.journal.sequence, chain: w.journal.chain,
+		pos: w.journal.pos, size: runFixedBytes + frameHeaderBytes, frames: 1,
+	}
+	frame := Frame{Kind: KindTruncation, First: 7, Next: 7}
+	senseless := Frame{Kind: KindReference, First: 7, Next: 7}
+	tests := map[string]struct {
+		change func(h *runHeader, f *Frame)
+		runs   int // 0: damage
+	}{
+		"right":       {func(*runHeader, *Frame) {}, 4},
+		"session":     {func(h *runHeader, _ *Frame) { h.session++ }, 3},
+		"chain":       {func(h *runHeader, _ *Frame) { h.chain++ }, 3},
+		"earlier":     {func(h *runHeader, _ *Frame) { h.sequence -= 2 }, 3},
+		"later":       {func(h *runHeader, _ *Frame) { h.sequence++ }, 0},
+		"frame":       {func(_ *runHeader, f *Frame) { *f = senseless }, 0},
+		"kind":        {func(_ *runHeader, f *Frame) { f.Kind = 9 }, 0},
+		"bytes":       {func(_ *runHeader, f *Frame) { f.Kind, f.Length, f.Next = KindBytes, 1, 8 }, 0},
+		"frames":      {func(h *runHeader, _ *Frame) { h.frames = 0 }, 0},
+		"more frames": {func(h *runHeader, _ *Frame) { h.frames = 1 << 31 }, 0},
+		"too small":   {func(h *runHeader, _ *Frame) { h.size = runFixedBytes - 1 }, 0},
+		"negative":    {func(h *runHeader, _ *Frame) { h.size = -1 }, 0},
+		"too large":   {func(h *runHeader, _ *Frame) { h.size = 1 << 62 }, 0},
+		"elsewhere":   {func(h *runHeader, _ *Frame) { h.pos += blockBytes }, 3},
+	}
+	for name, test := range tests {
+		clone := mem.KillClone()
+		f, err := clone.OpenFile(Name, os.O_RDWR, 0)
+		must(t, err)
+		h, fr := right, frame
+		test.change(&h, &fr)
+		b := make([]byte, runHeaderBytes+frameHeaderBytes)
+		h.put(b)
+		fr.put(b[runHeaderBytes:])
+		b = binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b))
+		_, err = f.WriteAt(b, right.pos)
+		must(t, err)
+		got, err := Read(clone, ".")
+		switch {
+		case test.runs == 0 && !errors.Is(err, ErrDamaged):
+			t.Errorf("%s: %v", name, err)
+		case test.runs > 0 && (err != nil || got.Runs != test.runs || got.DroppedRun != nil):
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

@@ -89,6 +89,73 @@ func TestDelayBesideFlush(t *testing.T) {
 	})
 }
 
+// TestHandOver: who waited during a flush of somebody who never comes back is
+// served by the next one.
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := started(t, Options{FS: slow(time.Millisecond), Delay: never})
+		l := join(t, j, 1, 10)
+		first := l.publish(0, nil)
+		var wg sync.WaitGroup
+		wg.Go(func() { must(t, l.wait(first)) })
+		synctest.Wait() // in its sync
+		begin := time.Now()
+		must(t, l.wait(l.publish(0, nil)))
+		if d := time.Since(begin); d != 2*time.Millisecond {
+			t.Errorf("waited for %v", d)
+		}
+		wg.Wait()
+	})
+}
+
+// TestHandOverOfNothing: the holder of the lock found nothing to do, the waiter
+// came in between, and there is no goroutine to help.
+func TestHandOverOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := started(t, Options{Manual: true})
+		l := join(t, j, 1, 10)
+		end := l.publish(0, nil)
+		j.flushMu.Lock()
+		var wg sync.WaitGroup
+		wg.Go(func() { must(t, j.Flush(t.Context())) })
+		synctest.Wait()
+		j.release()
+		if wg.Wait(); l.isDurable() != end {
+			t.Error("not durable")
+		}
+	})
+}
+
+// TestCutRuns: what one run has no place for comes in the next, without anybody
+// asking, and Flush waits for all of it.
+func TestCutRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const logs = 5
+		j := started(t, Options{Bytes: BytesMin, Delay: never})
+		members := make([]*plain, logs)
+		for i := range members {
+			members[i] = &plain{memory: make([]byte, 2<<20)}
+			members[i].handle = j.Join([16]byte{byte(i)}, 1, members[i])
+			members[i].publish(j.BatchMax())
+		}
+		if !j.TryFlush() {
+			t.Fatal("nothing flushed")
+		}
+		if synctest.Wait(); j.Stats().Runs != logs {
+			t.Errorf("%+v", j.Stats())
+		}
+		for _, m := range members {
+			m.publish(j.BatchMax())
+		}
+		must(t, j.Flush(t.Context()))
+		for i, m := range members {
+			if m.durable != m.end {
+				t.Errorf("log %d durable to %d of %d", i, m.durable, m.end)
+			}
+		}
+	})
+}
+
 func TestBytesDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := started(t, Options{Delay: never})

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,7 +79,13 @@ func TestStallEndsBySmallerRun(t *testing.T) {
 		t.Fatalf("%+v", w.journal.Stats())
 	}
 	big.forget(func(*Frame) bool { return true })
+	w.journal.Waiting(1)
 	big.handle.Leave()
+	select {
+	case <-w.journal.kicked:
+	default:
+		t.Error("nobody is told that there is room enough")
+	}
 	if !w.journal.TryFlush() || small.durable != small.next {
 		t.Errorf("durable to %d of %d", small.durable, small.next)
 	}
@@ -115,10 +122,11 @@ func TestLeaveDuringFlush(t *testing.T) {
 	j := started(t, Options{FS: fsys, Delay: never})
 	l, stays := join(t, j, 1, 10), join(t, j, 2, 10)
 	var wg sync.WaitGroup
-	var synced atomic.Bool
+	var synced, leaving atomic.Bool
 	begin := make(chan struct{})
 	wg.Go(func() {
 		<-begin
+		leaving.Store(true)
 		l.handle.Leave()
 		if !synced.Load() || l.isDurable() != 1 {
 			t.Error("Leave does not wait for the flush")
@@ -132,6 +140,9 @@ func TestLeaveDuringFlush(t *testing.T) {
 			stays.publish(0, nil)
 			close(begin)
 		case op.Kind == faultfs.Sync:
+			for i := 0; i < 100 || !leaving.Load(); i++ {
+				runtime.Gosched() // Leave would return now, if it did not wait
+			}
 			synced.Store(true)
 		}
 		return nil

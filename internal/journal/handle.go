@@ -16,9 +16,9 @@ type Member interface {
 	// is asked only for what was published and neither truncated nor left.
 	Pieces(dst [][]byte, segment, from, to int64) [][]byte
 	// Durable says that everything below offset next is durable, which is byte
-	// pos of a segment. Calls of one
-	// flush come in the order of publishing, over all members: whoever learns
-	// of something finds that all published before it is known already.
+	// pos of a segment. Calls of one flush come in the order of publishing, over
+	// all members: whoever learns of something finds that all published before
+	// it is known already.
 	Durable(segment, pos, next int64)
 	// Fail says that the journal failed, once. Nothing becomes durable any more.
 	Fail(err error)

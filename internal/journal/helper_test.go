@@ -40,6 +40,7 @@ type world struct {
 	freed   int // items below this may be gone
 	half    int // items below this are in the closed half or freed
 	current int // Journal.current as last seen
+	frees   bool
 }
 
 // fakeLog is a member with memory.
@@ -194,6 +195,7 @@ func (w *world) watch() {
 
 // free does what a checkpoint does with the closed half.
 func (w *world) free() {
+	w.watch()
 	if _, mark, ok := w.journal.Due(); ok {
 		w.freed = w.half // before it is sure: from now on they may be gone
 		_ = w.journal.Free(mark)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -67,6 +68,30 @@ func TestDamagedAtStart(t *testing.T) {
 	mem := withContent(t, make([]byte, BytesMin))
 	if _, err := Start(Options{FS: mem, Dir: ".", Bytes: BytesMin, Manual: true}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("Start: %v", err)
+	}
+}
+
+// TestStartWithOneHeader: of a header with one whole copy, as a power loss
+// leaves it, the other copy is written first.
+func TestStartWithOneHeader(t *testing.T) {
+	w, mem := written(t, 3)
+	must(t, w.journal.Close())
+	b := content(t, mem)
+	for broken := range 2 {
+		b := slices.Clone(b)
+		b[broken*blockBytes+100] ^= 1
+		for n := range 4 {
+			clone := withContent(t, b)
+			faulty := faultfs.New(clone, faultfs.TornWriteNth(n, nil))
+			if _, err := Start(Options{FS: faulty, Dir: ".", Bytes: BytesMin, Manual: true}); (err != nil) != (n < 2) {
+				t.Fatal(err)
+			}
+			for _, keep := range []float64{vfs.KeepNone, vfs.KeepAll} {
+				if c := read(t, clone.CrashClone(vfs.CrashOptions{KeepUnsynced: keep})); c.Session == w.journal.Session() {
+					must(t, w.verify(c))
+				}
+			}
+		}
 	}
 }
 
@@ -176,4 +201,21 @@ func failing(t *testing.T, n int, plan faultfs.Plan) bool {
 		}
 	}
 	return fsys.Fired()
+}
+
+// TestFail: the store ends the journal, as a failed write does.
+func TestFail(t *testing.T) {
+	w, mem := written(t, 3)
+	if !w.journal.Settled() {
+		t.Error("not settled after Run")
+	}
+	w.logs[0].publish(1, 1)
+	if w.journal.Settled() {
+		t.Error("settled before the flush")
+	}
+	err := w.journal.Fail("bring it home", fs.ErrPermission)
+	if !errors.Is(err, ErrFailed) || !errors.Is(err, fs.ErrPermission) || w.logs[1].failed != w.journal.Err() {
+		t.Errorf("%v", err)
+	}
+	must(t, w.verify(read(t, mem)))
 }

@@ -19,7 +19,9 @@ type Piece struct {
 	First, Next int64 // offsets of its batches: [First, Next)
 	Source      io.ReaderAt
 	At          int64
-	Certain     bool // what the file has before it must be there too
+	// Certain says that the piece is what was there last: whatever contradicts it
+	// is another program's. Another may be older than the file.
+	Certain bool
 }
 
 // ReadAt reads bytes of the piece; pos counts from its start.

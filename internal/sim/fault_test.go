@@ -65,7 +65,7 @@ func TestEveryOperationFails(t *testing.T) {
 // of it or the first after that which it can hit, and tells at which it came.
 func runScript(t *testing.T, f fault, life int, bare bool, n int) (at int, came bool) {
 	h := newHistory(uint64(n), true)
-	h.topic, h.bare, h.open = nil, bare, openStore
+	h.topic, h.bare, h.open = nil, bare, storeOpener(false)
 	if bare {
 		h.openBare()
 	}

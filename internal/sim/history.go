@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -86,6 +87,7 @@ type history struct {
 	failures int64
 	bare     bool
 	full     bool // the disk is
+	died     bool // the last life did not end by itself
 
 	base int // operations of the disks before this one
 }
@@ -98,7 +100,7 @@ func newHistory(seed uint64, keep bool) *history {
 	mem := vfs.NewMem()
 	h.disk = h.machine(mem)
 	h.bare = h.chance(0.3)
-	h.open = openStore
+	h.open = storeOpener(h.chance(0.3))
 	if h.bare {
 		h.openBare()
 	}
@@ -192,7 +194,7 @@ func (h *history) partitions() (list []*partition) {
 
 // expected tells whether an error comes from a failure that the history made.
 func (h *history) expected(err error) bool {
-	return h.disk.failed || h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) || h.dead()
+	return h.disk.failed || errors.Is(err, journal.ErrFailed) || h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) || h.dead()
 }
 
 // log gives the open log of a partition, nil if it does not serve because of a
@@ -211,6 +213,12 @@ func (h *history) log(p *partition) *log.Log {
 	cause := err
 	if cause == nil {
 		cause = l.Failed()
+	}
+	if errors.Is(cause, journal.ErrFailed) {
+		// The whole store takes nothing any more: the process ends.
+		h.tell("the journal failed: %v", cause)
+		h.disk.dead = true
+		return nil
 	}
 	h.tell("%s reopen, after: %v", p.tp, cause)
 	h.count.Reopened++

@@ -40,8 +40,10 @@ func (h *history) run() (err error) {
 		}
 	}()
 	lives := 2 + h.rng.IntN(5)
-	for i := range lives {
-		h.life(i == lives-1)
+	for range lives - 1 {
+		h.life(false)
+	}
+	for h.life(true); h.died; h.life(true) { // a journal that failed ended it
 	}
 	h.after(lossNone)
 	h.verifyEnd()
@@ -85,7 +87,7 @@ func (h *history) life(last bool) {
 			h.end(last)
 		}
 	}
-	if h.dead() || end >= 2 && !last {
+	if h.died = h.dead(); h.died || end >= 2 && !last {
 		h.crash()
 	}
 }

@@ -31,6 +31,8 @@ type system interface {
 	checkpoint() error
 	// work does what the store would do in the background by now.
 	work()
+	// starting tells whether journal or tail are coming into being.
+	starting() bool
 	sync() error
 	close() error
 	topics() []string
@@ -46,15 +48,19 @@ type opener func(fsys vfs.FS, now func() time.Time) (system, error)
 // partitions and the waiting. It works by hand, so that a seed replays.
 type store struct{ c *catalog.Catalog }
 
-func openStore(fsys vfs.FS, now func() time.Time) (system, error) {
-	c, err := catalog.Open(catalog.Options{
-		Dir: dir, Log: log.Options{FS: fsys, Now: now, Files: segment.NewFiles(3)}, Manual: true,
-		MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10,
-	})
-	if err != nil {
-		return nil, err
+// storeOpener opens stores, with appends that go straight into the segments or
+// through journal and tail.
+func storeOpener(direct bool) opener {
+	return func(fsys vfs.FS, now func() time.Time) (system, error) {
+		c, err := catalog.Open(catalog.Options{
+			Dir: dir, Log: log.Options{FS: fsys, Now: now, Files: segment.NewFiles(3)}, Manual: true,
+			Direct: direct, MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &store{c}, nil
 	}
-	return &store{c}, nil
 }
 
 func (s *store) partition(tp topic.Partition) (*log.Log, error) { return s.c.Partition(tp) }
@@ -64,6 +70,7 @@ func (s *store) reopen(tp topic.Partition) error {
 func (s *store) checkpoint() error                        { return s.c.Checkpoint(context.Background()) }
 func (s *store) record(topic.Partition, log.Points) error { return nil }
 func (s *store) work()                                    { s.c.Work() }
+func (s *store) starting() bool                           { return s.c.Starting() }
 func (s *store) sync() error                              { return s.c.Sync(context.Background()) }
 func (s *store) close() error                             { return s.c.Close(context.Background()) }
 func (s *store) create(name string, c catalog.TopicConfig) error {
@@ -97,6 +104,8 @@ const (
 	barePoints = dir + "/points"
 	bareClean  = dir + "/clean"
 )
+
+func (b *bare) starting() bool { return false }
 
 // bareOpener opens logs with the given configurations.
 func bareOpener(order []topic.Partition, configs map[topic.Partition]log.Config) opener {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"syscall"
 
@@ -87,7 +88,7 @@ func (h *history) act() {
 		return // it did not open again
 	}
 	// A truncation on its way cannot wait for room.
-	if h.full && l.Failed() != nil && !h.disk.failed && !h.dead() && p.truncateTo < 0 {
+	if h.full && l.Failed() != nil && !h.disk.failed && !errors.Is(l.Failed(), syscall.EIO) && !h.dead() && p.truncateTo < 0 {
 		h.fail("%s: a full disk latches the log: %v", p.tp, l.Failed())
 	}
 	h.observe(p, l)
@@ -155,6 +156,9 @@ func (h *history) look(p *partition, l *log.Log) {
 
 // meanwhile is what others do during a sync.
 func (h *history) meanwhile() {
+	if h.sys != nil && h.sys.starting() {
+		return // an append would wait for that
+	}
 	if !h.chance(0.1) {
 		return
 	}
@@ -234,6 +238,9 @@ func (h *history) quiet() {
 	h.disk.between = nil
 	for _, p := range h.partitions() {
 		l := h.log(p)
+		if h.dead() {
+			return
+		}
 		if l == nil {
 			h.fail("%s does not serve in the last life", p.tp)
 		}

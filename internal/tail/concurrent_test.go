@@ -135,7 +135,7 @@ func (r *race) read(seed uint64) {
 // TestReadersBesideWriter reads while batches are put, written back, dropped
 // and their memory taken again.
 func TestReadersBesideWriter(t *testing.T) {
-	const size = 1 << 20
+	const size = 512 << 10
 	for _, slots := range []bool{false, true} {
 		t.Run(fmt.Sprintf("slots=%t", slots), func(t *testing.T) {
 			fsys := vfs.NewMem()

@@ -96,3 +96,26 @@ func between(before, after []byte, spans []span) (states [][]byte) {
 	}
 	return states
 }
+
+// TestCountComesLast: a process that ends before the descriptor is written has
+// not counted the batch.
+func TestCountComesLast(t *testing.T) {
+	fsys := vfs.NewMem()
+	tail := New(openFile(t, fsys, "a"), identity(1))
+	fill(t, tail, openSlots(t, fsys, smallSlots), 400, 200)
+	held, err := ReadSlots(fsys, ".", smallSlots.Boot)
+	must(t, err)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the descriptor was written where there is no room")
+			}
+		}()
+		tail.current.slot.area = nil
+		tail.Put([][]byte{newBatch(2, 200, 2)}, 400)
+	}()
+	got, err := ReadSlots(fsys, ".", smallSlots.Boot)
+	if err != nil || !sameSlots(got, held) || tail.current.end() != 400 {
+		t.Errorf("%d slots, %v; readers see %d bytes", len(got), err, tail.current.end())
+	}
+}

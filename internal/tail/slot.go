@@ -25,6 +25,7 @@ type slot struct {
 
 	header slotHeader // as in block; of the chunk that has the slot
 	kept   bool       // for the next recovery; guarded by Slots.mu
+	idle   bool       // kept, and given back by its last reader; likewise
 }
 
 const (

@@ -141,8 +141,8 @@ func (s *Slots) takeOver(name string, h fileHeader) error {
 }
 
 // start maps the file, frees all slots, and closes the file, which the mapping
-// does not need. The slots are free on the disk before its header says that they
-// are of this boot: else counts from before a power loss would be believed.
+// does not need. Until the header of the file is of this boot, a process that
+// ends here leaves it for ReadSlots as it was found, but for slots that are free.
 func (s *Slots) start(f vfs.File, h fileHeader) error {
 	mapping, err := f.Map(h.fileBytes(), true)
 	if err != nil {
@@ -248,8 +248,33 @@ func (s *Slots) giveBack(c *Chunk) {
 func (s *Slots) putUnused(sl *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	sl.idle = sl.kept
 	if !sl.kept {
 		s.unused = append(s.unused, sl)
+	}
+}
+
+// Reclaim frees the slots that closed tails of a partition left taken: what they
+// hold is in the segments by now, or not wanted any more.
+func (s *Slots) Reclaim(topic [16]byte, partition int32) {
+	s.mu.Lock()
+	var kept []*slot
+	for _, sl := range s.all {
+		if sl.kept && sl.header.identity.Topic == topic && sl.header.identity.Partition == partition {
+			kept = append(kept, sl)
+		}
+	}
+	for _, sl := range kept {
+		sl.free()
+		sl.kept = false
+		if sl.idle { // else its last reader gives it back
+			sl.idle = false
+			s.unused = append(s.unused, sl)
+		}
+	}
+	s.mu.Unlock()
+	if len(kept) > 0 {
+		s.room.announce()
 	}
 }
 

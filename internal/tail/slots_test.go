@@ -206,3 +206,29 @@ func TestSettleFails(t *testing.T) {
 		t.Errorf("%v, then %v, with %d syncs", first, second, fsys.Count(faultfs.Sync))
 	}
 }
+
+// TestSlotsOnMachine maps a file of the machine.
+func TestSlotsOnMachine(t *testing.T) {
+	fsys, dir := vfs.Machine(), t.TempDir()
+	place, err := fsys.Place(dir)
+	must(t, err)
+	o := SlotsOptions{Bytes: smallSlots.Bytes, SlotBytes: smallSlots.SlotBytes, Boot: place.Boot}
+	for range 2 {
+		s, err := OpenSlots(fsys, dir, o)
+		must(t, err)
+		tail := New(openFile(t, vfs.NewMem(), "segment"), identity(1))
+		all := fill(t, tail, s, 20<<10, 1000)
+		got, err := ReadSlots(fsys, dir, place.Boot)
+		if err != nil || len(got) != 2 || !bytes.Equal(append(got[0].Bytes, got[1].Bytes...), all) {
+			t.Fatalf("%d slots, %v", len(got), err)
+		}
+		tail.Cut(13000)
+		must(t, s.Settle())
+		got, err = ReadSlots(fsys, dir, [16]byte{})
+		if err != nil || len(got) != 2 || got[0].Batches+got[1].Batches != 13 {
+			t.Fatalf("%d slots, %v", len(got), err)
+		}
+		must(t, tail.Close())
+		must(t, s.Close(false))
+	}
+}

@@ -114,6 +114,29 @@ func TestLockOfKilledProcessIsFree(t *testing.T) {
 	must(t, held.Close())
 }
 
+// A lock on a file that was removed after it was opened is no lock.
+func TestLockOfRemovedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), ".lock")
+	first, err := Machine().Lock(name)
+	must(t, err)
+	late, err := Machine().OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	defer late.Close()
+	must(t, errors.Join(os.Remove(name), first.Close()))
+	for _, again := range []bool{false, true} {
+		if again {
+			second, err := Machine().Lock(name)
+			must(t, err)
+			defer second.Close()
+		}
+		taken, err := late.(*machineFile).tryLock()
+		current, e := late.(*machineFile).current()
+		if must(t, errors.Join(err, e)); !taken || current {
+			t.Errorf("taken %v, current %v; want the lock, and that it counts for nothing", taken, current)
+		}
+	}
+}
+
 // A holder that is about to write its pid, or whose file nobody can make sense
 // of, is still a holder.
 func TestLockHolderWithoutPID(t *testing.T) {

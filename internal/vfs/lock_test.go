@@ -5,8 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -54,6 +57,39 @@ func TestLockErrors(t *testing.T) {
 	})
 }
 
+// Holders may remove the file while they hold the lock, and others come at any
+// moment: there is never more than one holder of the name.
+func TestLockHasOneHolder(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys FS, dir string) {
+		name := filepath.Join(dir, ".lock")
+		var holders, held atomic.Int32
+		var group sync.WaitGroup
+		for range 6 {
+			group.Go(func() {
+				for range 1000 {
+					l, err := fsys.Lock(name)
+					if err != nil {
+						continue
+					}
+					held.Add(1)
+					if n := holders.Add(1); n > 1 {
+						t.Errorf("%d holders", n)
+					}
+					runtime.Gosched()
+					holders.Add(-1)
+					if err := errors.Join(fsys.Remove(name), l.Close()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		if held.Load() == 0 {
+			t.Error("nobody got the lock")
+		}
+	})
+}
+
 // A full disk must not keep anybody from opening a store to free space.
 func TestLockOnFullDisk(t *testing.T) {
 	fsys := NewMem()
@@ -88,6 +124,21 @@ func TestParsePID(t *testing.T) {
 			t.Errorf("parsePID(%q) = %d, want %d", text, got, want)
 		}
 	}
+}
+
+func FuzzParsePID(f *testing.F) {
+	for _, text := range []string{"", "\n", "12", string(pidLine(1)), string(pidLine(4194304)), "-3", "+3", "1 2", "0x10", "\x00"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		pid := parsePID(b)
+		if pid < 0 {
+			t.Fatalf("%q gives %d", b, pid)
+		}
+		if got := parsePID(pidLine(pid)); got != pid {
+			t.Fatalf("the line of %d gives %d", pid, got)
+		}
+	})
 }
 
 func wantText(t *testing.T, err error, parts ...string) {

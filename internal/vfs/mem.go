@@ -359,21 +359,33 @@ func (m *Mem) SyncDir(name string) error {
 
 // Lock implements FS.
 func (m *Mem) Lock(name string) (io.Closer, error) {
-	opened, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	l, err := m.takeLock(name)
 	if err != nil {
 		return nil, err
 	}
-	f := opened.(*memFile)
-	if !f.lock() {
-		f.Close()
-		return nil, lockedError(name, holder{pid: os.Getpid()})
-	}
-	l := &memLock{f: f}
-	if err := noteHolder(f); err != nil {
+	if err := noteHolder(l.f); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// takeLock opens and locks in one step, so that the name cannot lead to another
+// file in between.
+func (m *Mem) takeLock(name string) (*memLock, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, err := m.openLocked(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: cause(err)}
+	}
+	if f.content.locked {
+		f.closed = true
+		m.closeLocked(f.content)
+		return nil, lockedError(name, holder{pid: os.Getpid()})
+	}
+	f.content.locked = true
+	return &memLock{f: f}, nil
 }
 
 // info describes n.

@@ -251,17 +251,6 @@ func (m *memMapping) Close() error {
 	return nil
 }
 
-// lock takes the lock on the file unless it is taken.
-func (f *memFile) lock() bool {
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
-	if f.content.locked {
-		return false
-	}
-	f.content.locked = true
-	return true
-}
-
 // memLock is a lock held.
 type memLock struct{ f *memFile }
 

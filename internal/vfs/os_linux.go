@@ -65,25 +65,62 @@ func (machine) SyncDir(name string) error {
 // lock, which Kafka takes through Java, conflicts with it in both directions;
 // a flock would not. Unlike a POSIX lock it also excludes a second opener in
 // this process, and is not lost when some other descriptor of the file closes.
+//
+// A holder may remove the file before it gives the lock back. Whoever opened it
+// before that then gets a lock on a file without a name, which excludes nobody:
+// so what counts is that the name still leads to the file that is locked, and
+// only the holder of that may remove it.
 func (m machine) Lock(name string) (io.Closer, error) {
+	for range lockTries {
+		l, err := m.lockOnce(name)
+		if l != nil || err != nil {
+			return l, err
+		}
+	}
+	return nil, lockedError(name, holder{})
+}
+
+// lockTries bounds how often a lock is tried whose file is removed meanwhile.
+// Each time another opener had it.
+const lockTries = 100
+
+// lockOnce takes the lock; nil without an error if that is on a file which the
+// name does not lead to any more.
+func (m machine) lockOnce(name string) (io.Closer, error) {
 	opened, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	f := opened.(*machineFile)
 	taken, err := f.tryLock()
+	current := false
 	switch {
 	case err != nil:
 		err = &fs.PathError{Op: "lock", Path: name, Err: err}
 	case !taken:
 		err = lockedError(name, f.lockHolder())
 	default:
-		err = noteHolder(f)
+		if current, err = f.current(); current {
+			err = noteHolder(f)
+		}
 	}
-	if err != nil {
+	if err != nil || !current {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &machineLock{f: f}, nil
+}
+
+// current tells whether the name of an open file still leads to it.
+func (f *machineFile) current() (bool, error) {
+	open, err := f.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, named), err
 }
 
 // machineLock is a lock held; the descriptor is the lock.

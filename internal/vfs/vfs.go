@@ -46,7 +46,8 @@ type FS interface {
 	// closed. It never waits: a lock that is taken gives an error that wraps
 	// ErrLocked and names the holder as far as it is known. On the machine's
 	// file system it is an open-file-description lock, which excludes Apache
-	// Kafka on its .lock file.
+	// Kafka on its .lock file. On return the name leads to the locked file: a
+	// holder, and nobody else, may remove it before closing the closer.
 	Lock(name string) (io.Closer, error)
 	// Place tells what a directory lies on.
 	Place(dir string) (Place, error)
