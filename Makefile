@@ -12,10 +12,15 @@ SIMTIME ?= 10m
 BENCH ?= .
 COUNT ?= 1
 BENCHTIME ?= 1s
+# The suite that holds the engine against its promises: how long, where, and in
+# which format (text, json, go).
+PROFILE ?= quick
+DIR ?= .
+FORMAT ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test race fuzz sim interop-kafka lint vet staticcheck bench cover clean
+.PHONY: help run test race fuzz sim interop-kafka lint vet staticcheck bench bench-suite cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +57,11 @@ vet: ## go vet for amd64 and arm64, with and without invariants
 staticcheck: ## a second opinion; fetches its tool
 	$(GO) run $(STATICCHECK) -tags $(TAGS) $(PKG)
 
-bench: ## benchmarks: BENCH=regexp COUNT=n BENCHTIME=t PKG=packages
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) $(PKG)
+bench: ## benchmarks, for benchstat: BENCH=regexp COUNT=n BENCHTIME=t PKG=packages
+	$(GO) test -run '^$$' -timeout 2h -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) $(PKG)
+
+bench-suite: ## goals against what is reached: PROFILE=quick|standard|nvme DIR=dir FORMAT=go|text|json
+	@$(GO) run ./cmd/oncelog bench suite $(PROFILE) --dir $(DIR) -o $(FORMAT)
 
 cover: ## coverage by function, and bin/cover.html
 	@mkdir -p bin

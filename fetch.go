@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -47,17 +48,22 @@ type FetchOptions struct {
 // fetchBytesDefault is the default of FetchOptions.BytesMax.
 const fetchBytesDefault = 50 << 20
 
-// FetchResult answers one request: Fetched, which must be closed, or Err.
+// FetchResult answers one request: Fetched, which must be closed, or Err. The
+// methods of Fetched may be called in either case; its fields are there without
+// Err only.
 type FetchResult struct {
 	TopicPartition
 	*Fetched
 	Err error
+
+	lease uint64 // of Fetched
 }
 
-// Close gives the memory of an answer back, if there is any.
+// Close gives the memory of an answer back, if there is any and no copy of the
+// result was closed before.
 func (r *FetchResult) Close() {
 	if r.Fetched != nil {
-		r.Fetched.Close()
+		r.Fetched.CloseLease(r.lease)
 		r.Fetched = nil
 	}
 }
@@ -91,7 +97,7 @@ func (s *Store) Fetch(ctx context.Context, requests []FetchRequest, o FetchOptio
 // read reads every partition once and tells whether that is enough for an
 // answer.
 func (s *Store) read(results []FetchResult, requests []FetchRequest, o *FetchOptions) (enough bool) {
-	left, total := o.BytesMax, 0
+	left, total, more := o.BytesMax, 0, false
 	for i := range requests {
 		r := &requests[i]
 		most := r.BytesMax
@@ -102,15 +108,26 @@ func (s *Store) read(results []FetchResult, requests []FetchRequest, o *FetchOpt
 			Isolation: o.Isolation, Unchecked: o.Unchecked,
 			BytesMax: max(min(most, left), 1), NoOversize: total > 0,
 		})
-		results[i].Fetched, results[i].Err = f, err
+		results[i].Fetched, results[i].Err, results[i].lease = f, err, f.Lease()
 		if err != nil {
 			enough = true
 			continue
 		}
 		total += len(f.Bytes())
 		left -= len(f.Bytes())
+		more = more || f.NextOffset() < shown(f, o.Isolation)
 	}
-	return enough || total >= min(o.BytesMin, o.BytesMax)
+	// An answer that there is more of, in the next segment or in a batch that
+	// does not fit, grows by waiting no further.
+	return enough || total >= min(o.BytesMin, o.BytesMax) || total > 0 && more
+}
+
+// shown is the bound of what the isolation level showed when it was read.
+func shown(f *Fetched, i Isolation) int64 {
+	if i == ReadCommitted {
+		return f.LastStable
+	}
+	return f.HighWatermark
 }
 
 func (s *Store) readOne(r *FetchRequest, o log.ReadOptions) (*Fetched, error) {
@@ -125,47 +142,90 @@ func (s *Store) readOne(r *FetchRequest, o log.ReadOptions) (*Fetched, error) {
 	return f, nil
 }
 
-// poll reads again whenever a partition has more, until there is enough or the
-// time is over: then whatever there is is the answer.
+// awaited is a partition during a wait.
+type awaited struct {
+	next   int64 // behind the batches that were counted
+	seen   int64 // bound up to which
+	cancel func()
+}
+
+// poll waits until there is enough and then reads once more, or until the time
+// is over: then whatever there is is the answer. Meanwhile it counts what comes
+// without reading it.
 func (s *Store) poll(ctx context.Context, results []FetchResult, requests []FetchRequest, o *FetchOptions) ([]FetchResult, error) {
 	s.waits.Add(1)
 	timer := time.NewTimer(o.WaitMax)
 	defer timer.Stop()
 	ready := make(chan struct{}, 1) // one for all partitions
-	cancels := make([]func(), 0, len(requests))
-	defer func() {
-		for _, cancel := range cancels {
-			cancel()
+	waits := make([]awaited, len(results))
+	defer func() { cancelAll(waits) }()
+	lacked := await(waits, results, o)
+	for missing := lacked; ; {
+		for i := range waits {
+			waits[i].cancel = s.subscribe(requests[i].TopicPartition, o.Isolation, waits[i].seen, ready)
 		}
-	}()
-	for {
-		for i := range results {
-			if cancel := s.subscribe(&results[i], o.Isolation, ready); cancel != nil {
-				cancels = append(cancels, cancel)
-			}
-		}
+		over := false
 		select {
 		case <-ready:
 		case <-timer.C:
-			return results, nil
+			over = true
 		case <-ctx.Done():
 			closeAll(results)
 			return nil, ctx.Err()
 		}
-		for _, cancel := range cancels {
-			cancel()
+		cancelAll(waits)
+		if over || missing > batch.HeaderSize { // else any batch is enough
+			missing = s.count(waits, requests, o.Isolation, missing)
+			if over && missing == lacked {
+				return results, nil // nothing came
+			}
+			if !over && missing > 0 {
+				continue
+			}
 		}
-		cancels = cancels[:0]
 		closeAll(results)
-		if s.read(results, requests, o) {
+		if s.read(results, requests, o) || over {
 			return results, nil
 		}
+		lacked = await(waits, results, o)
+		missing = lacked
 	}
 }
 
-// subscribe asks for a token when a partition shows more than was read.
-func (s *Store) subscribe(r *FetchResult, i Isolation, ready chan struct{}) (cancel func()) {
-	l, err := s.Partition(r.TopicPartition)
+// await sets out to wait for more than these results: it tells how many bytes
+// they lack.
+func await(waits []awaited, results []FetchResult, o *FetchOptions) (missing int64) {
+	missing = int64(min(o.BytesMin, o.BytesMax))
+	for i := range results {
+		f := results[i].Fetched
+		waits[i] = awaited{next: f.NextOffset(), seen: shown(f, o.Isolation)}
+		missing -= int64(len(f.Bytes()))
+	}
+	return missing
+}
+
+// count subtracts what came since from what is missing. It is 0 where a read
+// has to tell what is wrong.
+func (s *Store) count(waits []awaited, requests []FetchRequest, i Isolation, missing int64) int64 {
+	for k := range waits {
+		w := &waits[k]
+		l, err := s.Partition(requests[k].TopicPartition)
+		if err != nil {
+			return 0
+		}
+		m, err := l.Measure(w.next, i)
+		if err != nil {
+			return 0
+		}
+		w.next, w.seen = m.Next, m.Bound
+		missing -= m.Bytes
+	}
+	return missing
+}
+
+// subscribe asks for a token when a partition shows more than was seen.
+func (s *Store) subscribe(tp TopicPartition, i Isolation, seen int64, ready chan struct{}) (cancel func()) {
+	l, err := s.Partition(tp)
 	if err != nil {
 		select {
 		case ready <- struct{}{}: // the next read tells it
@@ -173,11 +233,20 @@ func (s *Store) subscribe(r *FetchResult, i Isolation, ready chan struct{}) (can
 		}
 		return nil
 	}
-	frontier, seen := log.FrontierHighWatermark, r.Fetched.HighWatermark
+	frontier := log.FrontierHighWatermark
 	if i == ReadCommitted {
-		frontier, seen = log.FrontierLastStable, r.Fetched.LastStable
+		frontier = log.FrontierLastStable
 	}
 	return l.Subscribe(frontier, seen+1, ready)
+}
+
+func cancelAll(waits []awaited) {
+	for i := range waits {
+		if waits[i].cancel != nil {
+			waits[i].cancel()
+			waits[i].cancel = nil
+		}
+	}
 }
 
 func closeAll(results []FetchResult) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,4 +238,163 @@ func closeResults(results []oncelog.FetchResult) {
 	for i := range results {
 		results[i].Close()
 	}
+}
+
+// What is there is enough though it is less than asked for, when waiting would
+// not make it more: the answer ends with its segment, or the next batch does
+// not fit.
+func TestFetchDoesNotWaitForNothing(t *testing.T) {
+	size := len(recordsOf(batch.Plain, "x"))
+	for _, c := range []struct {
+		name           string
+		offset         int64
+		bytesMin       int
+		each, all      int
+		first, expects int // partitions asked, batches in all
+	}{
+		{"the segment ends", 55, 5000, 0, 0, 1, 4096/size - 55},
+		{"the partition's bound", 0, 1000, 1000, 0, 1, 1000 / size},
+		{"the bound of all", 0, 1000, 0, 1000, 1, 1000 / size},
+		{"the bound of all, met in the second", 195, 1000, 0, 1000, 2, 1000 / size},
+		{"an answer larger than its bound", 0, 1000, 10, 10, 2, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t, 2, oncelog.Options{SegmentBytes: 4096})
+				for range 200 {
+					mustAppend(t, s, partition(0), "x")
+					mustAppend(t, s, partition(1), "x")
+				}
+				requests := []oncelog.FetchRequest{{TopicPartition: partition(0), Offset: c.offset, BytesMax: c.each}, {TopicPartition: partition(1), BytesMax: c.each}}
+				start, n := time.Now(), 0
+				for _, batches := range fetchAll(t, s, oncelog.FetchOptions{WaitMax: time.Hour, BytesMin: c.bytesMin, BytesMax: c.all}, requests[:c.first]...) {
+					n += batches
+				}
+				if took := time.Since(start); took != 0 || n != c.expects {
+					t.Errorf("%d batches after %v, want %d at once", n, took, c.expects)
+				}
+				s.Close(t.Context())
+			})
+		})
+	}
+}
+
+// A long poll reads what it answers, once when it begins and once when there is
+// enough, however often something comes.
+func TestFetchWaitReadsOnce(t *testing.T) {
+	const least = 100_000
+	for _, isolation := range []oncelog.Isolation{oncelog.ReadUncommitted, oncelog.ReadCommitted} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, 2, oncelog.Options{SegmentBytes: 1 << 20, Durability: oncelog.DurabilityOS})
+			mustAppend(t, s, partition(0), "x")
+			value := strings.Repeat("x", 300)
+			enough := make(chan struct{})
+			var appender sync.WaitGroup
+			appender.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-enough:
+						return
+					case <-time.After(time.Millisecond): // the fetch waits again
+						mustAppend(t, s, partition(i%2), value)
+					}
+				}
+			})
+			results, err := s.Fetch(t.Context(), []oncelog.FetchRequest{{TopicPartition: partition(0)}, {TopicPartition: partition(1)}},
+				oncelog.FetchOptions{Isolation: isolation, WaitMax: time.Hour, BytesMin: least})
+			close(enough)
+			appender.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered := 0
+			for i := range results {
+				answered += len(results[i].Bytes())
+			}
+			batchSize := len(recordsOf(batch.Plain, value))
+			if answered < least || answered >= least+batchSize {
+				t.Errorf("%d bytes, want %d as soon as they are there", answered, least)
+			}
+			closeResults(results)
+			m := s.Metrics()
+			if extra := m.ReadBytes - int64(answered); extra > int64(batchSize) || m.Reads > 4 {
+				t.Errorf("%d bytes in %d reads for an answer of %d", m.ReadBytes, m.Reads, answered)
+			}
+			s.Close(t.Context())
+		})
+	}
+}
+
+// What came is answered when the time is over, though it is too little.
+func TestFetchTimeOverAnswersWhatCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 1, oncelog.Options{})
+		mustAppend(t, s, partition(0), "x")
+		go func() {
+			for range 3 {
+				time.Sleep(time.Second)
+				mustAppend(t, s, partition(0), "x")
+			}
+		}()
+		start := time.Now()
+		got := fetchAll(t, s, oncelog.FetchOptions{WaitMax: 10 * time.Second, BytesMin: 10_000}, oncelog.FetchRequest{TopicPartition: partition(0)})
+		if got[0] != 4 || time.Since(start) != 10*time.Second {
+			t.Errorf("%d batches after %v, want 4 after 10s", got[0], time.Since(start))
+		}
+		s.Close(t.Context())
+	})
+}
+
+// A result is closed through copies, as a loop variable is one, and again: each
+// answer gives its memory back once, and none is taken from another reader.
+func TestFetchResultClosedTwice(t *testing.T) {
+	s := newStore(t, 2, oncelog.Options{})
+	mustAppend(t, s, partition(0), "zero")
+	mustAppend(t, s, partition(1), "one")
+	one := func(i int) []oncelog.FetchResult {
+		results, err := s.Fetch(t.Context(), []oncelog.FetchRequest{{TopicPartition: partition(i)}}, oncelog.FetchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	for range 100 {
+		old := one(0)
+		for _, r := range old {
+			r.Close()
+		}
+		a := one(0) // perhaps in the memory of old
+		old[0].Close()
+		b := one(1)
+		old[0].Close()
+		c := one(0)
+		if a[0].Fetched == b[0].Fetched || b[0].Fetched == c[0].Fetched || a[0].Fetched == c[0].Fetched {
+			t.Fatal("two open answers are one")
+		}
+		for i, r := range [][]oncelog.FetchResult{a, b, c} {
+			if want := []string{"zero", "one", "zero"}[i]; !strings.Contains(string(r[0].Bytes()), want) {
+				t.Fatalf("answer %d is %q, want %q in it", i, r[0].Bytes(), want)
+			}
+			closeResults(r)
+		}
+	}
+}
+
+// A result with an error has no batches, and says so when it is asked.
+func TestFetchResultWithError(t *testing.T) {
+	s := newStore(t, 1, oncelog.Options{})
+	results, err := s.Fetch(t.Context(), []oncelog.FetchRequest{{TopicPartition: partition(7)}}, oncelog.FetchOptions{})
+	if err != nil || !errors.Is(results[0].Err, oncelog.ErrUnknownPartition) {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	r := results[0]
+	for range r.Batches() {
+		t.Error("there is a batch")
+	}
+	var w strings.Builder
+	if n, err := r.WriteTo(&w); r.Bytes() != nil || r.NextOffset() != -1 || n != 0 || err != nil || w.Len() != 0 {
+		t.Errorf("%d bytes, next %d, %d written, %v", len(r.Bytes()), r.NextOffset(), n, err)
+	}
+	r.Close()
+	r.Close()
 }

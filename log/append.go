@@ -121,7 +121,8 @@ type MarkerOptions struct {
 // AppendMarker ends the transaction of a producer in this partition, if one is
 // open, and fences writes of older epochs. Only the coordinator appends
 // markers. A repeated marker that TV2 recognises is answered without a second
-// one: Duplicate is true and the offsets are -1.
+// one: Duplicate is true and the offsets are -1, once the first one is safe. With
+// NoWait nothing below the log end of the answer's time may be safe yet.
 func (l *Log) AppendMarker(ctx context.Context, m batch.Marker, o MarkerOptions) (Appended, error) {
 	if err := l.admit(ctx); err != nil {
 		return Appended{}, err
@@ -149,10 +150,11 @@ func (l *Log) admit(ctx context.Context) error {
 // append decides, writes and publishes under appendMu, then waits.
 func (l *Log) append(ctx context.Context, r *request, level Durability, noWait bool) (Appended, error) {
 	var a Appended
+	var safe int64
 	var err error
 	for again := true; again; {
 		l.lockAppend()
-		a, err = l.appendLocked(r)
+		a, safe, err = l.appendLocked(r)
 		l.appendMu.Unlock()
 		again, err = l.again(ctx, err)
 	}
@@ -162,7 +164,7 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	if !a.Duplicate {
 		l.written(r.batch)
 	}
-	if a.LastOffset < 0 || plant.Enabled && a.Duplicate && plant.Is(plant.DuplicateEarly) {
+	if plant.Enabled && a.Duplicate && plant.Is(plant.DuplicateEarly) {
 		return a, nil
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {
@@ -170,43 +172,46 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 		l.writeIfDue()
 		return a, nil
 	}
-	return a, l.waitDurable(ctx, a.LastOffset+1)
+	return a, l.waitDurable(ctx, safe)
 }
 
-func (l *Log) appendLocked(r *request) (Appended, error) {
+// appendLocked decides and writes. The answer may be given once everything below
+// offset safe is.
+func (l *Log) appendLocked(r *request) (a Appended, safe int64, err error) {
 	if err := l.writable(); err != nil {
-		return Appended{}, err
+		return Appended{}, 0, err
 	}
 	end := l.logEnd.Load()
 	r.check.FirstEver = end == 0 && l.table.Len() == 0
 	verdict, err := l.table.Check(r.check)
 	if err != nil {
-		return Appended{}, err
+		return Appended{}, 0, err
 	}
 	start := l.logStart.Load()
 	switch verdict.Kind {
 	case producerstate.Duplicate:
 		l.metrics.duplicates.Add(1)
-		return Appended{BaseOffset: verdict.FirstOffset, LastOffset: verdict.LastOffset, Timestamp: verdict.Timestamp, LogStart: start, Duplicate: true}, nil
-	case producerstate.DoneMarker:
-		return Appended{BaseOffset: -1, LastOffset: -1, Timestamp: -1, LogStart: start, Duplicate: true}, nil
+		a = Appended{BaseOffset: verdict.FirstOffset, LastOffset: verdict.LastOffset, Timestamp: verdict.Timestamp, LogStart: start, Duplicate: true}
+		return a, a.LastOffset + 1, nil
+	case producerstate.DoneMarker: // where the marker is nobody remembers, but it is in the log
+		return Appended{BaseOffset: -1, LastOffset: -1, Timestamp: -1, LogStart: start, Duplicate: true}, end, nil
 	}
 	r.header.BaseOffset, r.header.MaxTimestamp = end, r.maxTimestamp
 	if err := l.makeRoomLocked(&r.header, r.now, r.marker != nil); err != nil {
-		return Appended{}, err
+		return Appended{}, 0, err
 	}
 	at, err := l.seatLocked(end, r.header.Size)
 	if err != nil {
-		return Appended{}, err
+		return Appended{}, 0, err
 	}
 	if err := l.writeLocked(r, at); err != nil {
-		return Appended{}, l.latch("append to", err)
+		return Appended{}, 0, l.latch("append to", err)
 	}
-	a := Appended{BaseOffset: end, LastOffset: r.header.LastOffset(), Timestamp: batch.None, LogStart: start}
+	a = Appended{BaseOffset: end, LastOffset: r.header.LastOffset(), Timestamp: batch.None, LogStart: start}
 	if r.appendTime {
 		a.Timestamp = r.now
 	}
-	return a, nil
+	return a, r.header.NextOffset(), nil
 }
 
 // writeLocked writes one admitted batch and makes it part of the log. An

@@ -4,6 +4,7 @@ import (
 	"io"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/valyala/bytebufferpool"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // Fetched is the answer to a read: whole batches, as stored. Everything in it
-// is valid until Close, which must be called once; not safe for concurrent use.
+// is valid until Close; not safe for concurrent use. A nil one holds nothing.
 type Fetched struct {
 	// Frontiers as they were when the read began.
 	Frontiers
@@ -24,6 +25,10 @@ type Fetched struct {
 	from, next int64
 	bytes      []byte
 	buffer     *bytebufferpool.ByteBuffer
+
+	// lease counts answers that this memory served, and their ends: it is odd
+	// while one is open.
+	lease atomic.Uint64
 }
 
 var (
@@ -32,10 +37,12 @@ var (
 )
 
 func newFetched() *Fetched {
-	if f, ok := fetchedPool.Get().(*Fetched); ok {
-		return f
+	f, ok := fetchedPool.Get().(*Fetched)
+	if !ok {
+		f = &Fetched{}
 	}
-	return &Fetched{}
+	f.lease.Add(1)
+	return f
 }
 
 // grow gives a buffer of n bytes, whose content is undefined.
@@ -51,12 +58,17 @@ func (f *Fetched) grow(n int) []byte {
 }
 
 // Bytes are the batches, one behind the other.
-func (f *Fetched) Bytes() []byte { return f.bytes }
+func (f *Fetched) Bytes() []byte {
+	if f == nil {
+		return nil
+	}
+	return f.bytes
+}
 
 // Batches iterates over the batches.
 func (f *Fetched) Batches() iter.Seq[batch.Batch] {
 	return func(yield func(batch.Batch) bool) {
-		for rest := f.bytes; len(rest) > 0; {
+		for rest := f.Bytes(); len(rest) > 0; {
 			b, err := batch.Parse(rest)
 			if err != nil || !yield(b) {
 				return
@@ -67,20 +79,44 @@ func (f *Fetched) Batches() iter.Seq[batch.Batch] {
 }
 
 // NextOffset is where to read on: behind the last batch, or the asked offset
-// if nothing was answered.
-func (f *Fetched) NextOffset() int64 { return f.next }
+// if nothing was answered; -1 of a nil one.
+func (f *Fetched) NextOffset() int64 {
+	if f == nil {
+		return -1
+	}
+	return f.next
+}
 
 // WriteTo writes the batches.
 func (f *Fetched) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(f.bytes)
+	n, err := w.Write(f.Bytes())
 	return int64(n), err
 }
 
-// Close gives the memory back.
-func (f *Fetched) Close() {
+// Close gives the memory back, for another answer: f is not to be touched
+// afterwards. Whoever keeps f, or a copy of what holds it, closes it by its
+// Lease.
+func (f *Fetched) Close() { f.CloseLease(f.Lease()) }
+
+// Lease is what CloseLease takes. No two answers have the same in one memory.
+func (f *Fetched) Lease() uint64 {
+	if f == nil {
+		return 0
+	}
+	return f.lease.Load()
+}
+
+// CloseLease is Close, but does nothing if the answer that had this lease was
+// closed before, though the memory may serve another one by now. It may be
+// called any number of times, concurrently too.
+func (f *Fetched) CloseLease(lease uint64) {
+	if lease%2 == 0 || !f.lease.CompareAndSwap(lease, lease+1) {
+		return
+	}
 	if f.buffer != nil {
 		readBuffers.Put(f.buffer)
 	}
-	*f = Fetched{Aborted: f.Aborted[:0]}
+	f.Frontiers, f.Aborted = Frontiers{}, f.Aborted[:0]
+	f.from, f.next, f.bytes, f.buffer = 0, 0, nil, nil
 	fetchedPool.Put(f)
 }

@@ -43,7 +43,7 @@ func (l *Log) OffsetForTime(ms int64, i Isolation) (TimeOffset, error) {
 			continue
 		}
 		found, err := searchTime(s, start, func(h *segment.Handle) int64 {
-			return s.Seek(h, max(h.Times.Lookup(ms-1).Offset, start))
+			return s.Seek(h, max(s.SeekTime(h, ms-1), start))
 		}, func(t int64) bool { return t >= ms })
 		if err != nil {
 			return noTimeOffset, err

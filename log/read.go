@@ -173,13 +173,14 @@ func (l *Log) readSegment(f *Fetched, s *segment.Segment, bound int64, o ReadOpt
 		return false, err
 	}
 	r := segmentReader{f: f, own: l.o.OwnOnly, s: s, h: h, size: s.Size(), bound: bound, o: o, passed: s.Base, lastPos: -1}
-	entry := h.Offsets.Lookup(f.from)
-	err = r.read(entry.Pos)
-	if bad, ok := errors.AsType[*segment.TornError](err); ok && entry.Pos > 0 && r.batches == 0 {
+	r.entry = h.Offsets.Lookup(f.from)
+	err = r.read(r.entry.Pos)
+	if bad, ok := errors.AsType[*segment.TornError](err); ok && r.entry.Pos != 0 && r.batches == 0 {
 		// Nothing good was found where the index led. It is never evidence
 		// about the log: if a walk from the first byte finds the batch, it is
 		// the index that is wrong.
 		l.metrics.indexFallbacks.Add(1)
+		r.entry = index.OffsetEntry{}
 		if err = r.read(0); err == nil {
 			s.Distrust(bad)
 		}
@@ -263,6 +264,7 @@ type segmentReader struct {
 	size    int64
 	bound   int64
 	o       ReadOptions
+	entry   index.OffsetEntry // of the index, where the read begins
 	batches int   // walked over since pos, wanted or not
 	passed  int64 // end of the last batch that was passed over
 	// lastPos and lastFrom are where that batch starts, -1: there was none, and
@@ -281,6 +283,9 @@ func (r *segmentReader) read(pos int64) error {
 	r.batches, r.lastPos = 0, -1
 	if pos == 0 {
 		r.passed = r.s.Base
+	}
+	if pos < 0 || pos > 0 && pos+batch.HeaderSize > r.size {
+		return &segment.TornError{Pos: pos, Err: fmt.Errorf("the segment holds %d bytes", r.size)}
 	}
 	for pos < r.size {
 		window, err := r.load(pos, int64(r.o.BytesMax)+readSlack)
@@ -345,6 +350,9 @@ func (r *segmentReader) skip(window []byte, pos int64) (skipped, size int64, err
 		b := batch.Batch(head)
 		if err == nil && r.batches == 0 && b.BaseOffset() > r.f.from && pos > 0 {
 			err = fmt.Errorf("offset %d where one at or before %d was expected", b.BaseOffset(), r.f.from)
+		}
+		if err == nil && r.batches == 0 && pos > 0 && pos == r.entry.Pos {
+			err = r.s.CheckHead(head[:batch.HeaderSize], r.size, r.entry)
 		}
 		if err != nil {
 			return 0, 0, &segment.TornError{Pos: pos + skipped, Err: err}

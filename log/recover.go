@@ -95,22 +95,25 @@ func (l *Log) settleFiles(p *loadPlan) error {
 }
 
 // applyCuts keeps what is cut under another name, syncs that, and then cuts.
-func (l *Log) applyCuts(p *loadPlan, r *Recovery) error {
-	for _, c := range p.cuts {
-		if c.zeros && !l.o.OwnOnly {
-			p.events = append(p.events, Event{Kind: EventTailCut, From: c.offset, Bytes: c.files.Size - c.pos, Err: c.cause})
+func (l *Log) applyCuts(p *loadPlan, r *Recovery) (err error) {
+	for i, c := range p.cuts {
+		told := Event{Kind: EventTailCut, From: c.offset, To: c.offset, Bytes: c.files.Size - c.pos, ValidAfter: c.validAfter, Err: c.cause}
+		if i+1 < len(p.cuts) && p.cuts[i+1].whole {
+			told.To = p.cuts[i+1].offset
 		}
-		if c.zeros || c.files.Size == c.pos {
+		if c.zeros && c.validAfter {
+			p.events = append(p.events, told)
+		}
+		if c.zeros || told.Bytes == 0 {
 			continue
 		}
-		name, err := l.keep(c)
-		if err != nil {
+		if told.File, err = l.keep(c); err != nil {
 			return err
 		}
-		r.CutFiles = append(r.CutFiles, name)
-		r.CutBytes += c.files.Size - c.pos
+		r.CutFiles = append(r.CutFiles, told.File)
+		r.CutBytes += told.Bytes
 		r.ValidAfter = r.ValidAfter || c.validAfter
-		p.events = append(p.events, Event{Kind: EventTailCut, File: name, From: c.offset, Bytes: c.files.Size - c.pos, ValidAfter: c.validAfter, Err: c.cause})
+		p.events = append(p.events, told)
 	}
 	if len(p.cuts) > 0 {
 		if err := l.o.FS.SyncDir(l.o.Dir); err != nil {

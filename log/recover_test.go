@@ -65,7 +65,7 @@ func TestTornTail(t *testing.T) {
 					t.Errorf("zeros were kept as %v, told %+v", cuts, told)
 				}
 			} else if len(cuts) != 1 || string(m.read(cuts[0])) != string(lost) || len(told) != 1 ||
-				told[0].From != m.end() || told[0].Bytes != int64(len(lost)) || told[0].ValidAfter || told[0].File != "/d/"+cuts[0] {
+				told[0].From != m.end() || told[0].To != m.end() || told[0].Bytes != int64(len(lost)) || told[0].ValidAfter || told[0].File != "/d/"+cuts[0] {
 				t.Errorf("cut at %d, tail %d: kept as %v, told %+v", n, i, cuts, told)
 			}
 			for range 2 {
@@ -201,13 +201,65 @@ func TestLaterSegmentsAreCut(t *testing.T) {
 				t.Errorf("%s is not kept: %v", name, cuts)
 			}
 		}
-		if told := m.told(EventTailCut); len(told) != len(want) || !told[0].ValidAfter {
+		told := m.told(EventTailCut)
+		if len(told) != len(want) || !told[0].ValidAfter {
 			t.Errorf("told %+v", told)
+		}
+		for i, e := range told {
+			next := e.From // of the last one nothing is known
+			if i+1 < len(told) {
+				next = told[i+1].From
+			}
+			if e.To != next {
+				t.Errorf("cut %d is told as %d to %d, want %d", i, e.From, e.To, next)
+			}
 		}
 		if got := m.names(".log"); len(got) != 2 {
 			t.Errorf("segments %v", got)
 		}
 		m.goOn()
+	}
+}
+
+// TestCutZeros: space that nobody wrote is no loss and worth no event, in whose
+// log ever; unless segments go with it.
+func TestCutZeros(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		m := newMachine(t, small)
+		m.ok(m.appendMany(30))
+		m.kill() // with zeros behind the last batch
+		m.o.OwnOnly = own
+		segments := m.names(".log")
+		last := m.read(segments[len(segments)-1])
+		if last[len(last)-1] != 0 {
+			t.Fatal("nothing was allocated ahead")
+		}
+		m.ok(m.open())
+		m.compare()
+		if told := m.told(EventTailCut); len(told) != 0 {
+			t.Errorf("own %v: told %+v", own, told)
+		}
+		m.ok(m.checkpoint())
+		m.ok(m.appendMany(30))
+		m.kill()
+		segments = m.names(".log")
+		n := len(segments)
+		m.remove(segments[n-2])
+		m.write(segments[n-3], append(m.read(segments[n-3]), make([]byte, 4096)...))
+		gone, _ := segment.ParseName(segments[n-2])
+		behind, _ := segment.ParseName(segments[n-1])
+		m.ok(m.open())
+		told := m.told(EventTailCut)
+		if !own {
+			if len(told) != 0 {
+				t.Errorf("a gap is legal; told %+v", told)
+			}
+			continue
+		}
+		if len(told) != 2 || told[0].From != gone.Offset || told[0].To != behind.Offset || told[0].File != "" || told[0].Bytes < 4096 || !told[0].ValidAfter ||
+			told[1].From != behind.Offset || told[1].File == "" {
+			t.Errorf("told %+v", told)
+		}
 	}
 }
 

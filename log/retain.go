@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -59,13 +60,17 @@ func (l *Log) Retain(ctx context.Context) (int, error) {
 	}
 	if all {
 		// Everything goes: the log goes on in a new segment. What was appended
-		// meanwhile may be worth keeping.
+		// meanwhile may be worth keeping; else nobody is asked again, since
+		// sealing was a change of the file.
 		if err := l.rollForRetention(); err != nil {
 			return 0, err
 		}
-		before = len(l.view.Load().segments)
-		if start, _, err = l.retained(); err != nil {
-			return 0, err
+		segments := l.view.Load().segments
+		before = len(segments)
+		if segments[before-1].Base != start {
+			if start, _, err = l.retained(); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if err := l.advanceStart(ctx, max(start, l.logStart.Load())); err != nil {
@@ -119,7 +124,7 @@ func (l *Log) retained() (start int64, all bool, err error) {
 		bySize = bySize && excess-s.Size() >= 0
 		old := false
 		if c.Delete && c.RetentionAge > 0 {
-			if old, err = l.older(s, now-c.RetentionAge.Milliseconds()); err != nil {
+			if old, err = l.older(s, now, c.RetentionAge); err != nil {
 				return 0, false, err
 			}
 		}
@@ -132,14 +137,16 @@ func (l *Log) retained() (start int64, all bool, err error) {
 	return start, true, nil
 }
 
-// older tells whether every record of a segment is older than a time; where no
-// record has one, the file's own counts.
-func (l *Log) older(s *segment.Segment, than int64) (bool, error) {
+// older tells whether every record of a segment is older than an age at the
+// time now, in ms. Where no record has a timestamp, or one claims a time that
+// has not come (and might be years away, or nanoseconds), the file's own counts.
+func (l *Log) older(s *segment.Segment, now int64, age time.Duration) (bool, error) {
+	than := now - age.Milliseconds()
 	times, err := s.Times()
 	if err != nil {
 		return false, err
 	}
-	if times.Max.Timestamp >= 0 {
+	if times.Max.Timestamp >= 0 && times.Max.Timestamp <= now {
 		return times.Max.Timestamp < than, nil
 	}
 	info, err := l.o.FS.Stat(s.Path(segment.KindLog))

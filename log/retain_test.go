@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/internal/vfs/faultfs"
 )
 
@@ -103,6 +104,36 @@ func TestRetain(t *testing.T) {
 		b.reopen()
 		if got := bases(b.l); !slices.Equal(got, c.want) {
 			t.Errorf("%s: segments %v after reopening", c.name, got)
+		}
+	}
+}
+
+// TestRetainFuture: a timestamp that lies ahead says nothing about when its
+// segment was written, so the file's time counts. It does not keep the segments
+// behind it either.
+func TestRetainFuture(t *testing.T) {
+	const second, year = 1000, 365 * 24 * 3600 * 1000
+	for _, future := range []int64{epoch2023 + 10*year, epoch2023 * 1_000_000, epoch2023 + 61*second} {
+		b := newBed(t, Config{SegmentBytes: int64(2 * len(at400(0))), Delete: true, RetentionAge: time.Minute})
+		mem := b.fs.(*vfs.Mem)
+		mem.SetClock(func() time.Time { return b.now })
+		for _, ms := range []int64{epoch2023, future, epoch2023, epoch2023} {
+			b.append(at400(ms))
+		}
+		for _, after := range []struct {
+			seconds int64
+			start   int64
+		}{{0, 0}, {60, 0}, {61, 4}} {
+			b.now = time.UnixMilli(epoch2023 + after.seconds*second)
+			if after.start > 0 && future <= b.now.UnixMilli() {
+				after.start = 0 // its time has come: it is believed
+			}
+			if _, err := b.l.Retain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if f := b.l.Frontiers(); f.LogStart != after.start {
+				t.Errorf("timestamp %d, %d s after it was written: log start %d, want %d", future, after.seconds, f.LogStart, after.start)
+			}
 		}
 	}
 }

@@ -28,7 +28,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, err)
 	})
-	root.AddCommand(newDumpCommand(), newRecoverCommand(), newConsumeCommand(), newVerifyCommand(), newVersionCommand())
+	root.AddCommand(newDumpCommand(), newRecoverCommand(), newConsumeCommand(), newVerifyCommand(), newBenchCommand(), newVersionCommand())
 	return root
 }
 

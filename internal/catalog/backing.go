@@ -92,13 +92,25 @@ func (b *backing) startJournal() error {
 	return nil
 }
 
-// Starting tells whether journal or tail are just coming into being: an append
-// may wait for that. It is for simulations.
+// Starting tells whether an append might have to wait for what goes on now: for
+// journal or tail to come into being. It is for simulations.
 func (c *Catalog) Starting() bool {
-	if c.backing == nil || !c.backing.mu.TryLock() {
-		return c.backing != nil
+	b := c.backing
+	if b == nil {
+		return false
 	}
-	c.backing.mu.Unlock()
+	if !b.mu.TryLock() {
+		return true
+	}
+	ready := b.journal != nil && (b.slots != nil || b.refused)
+	b.mu.Unlock()
+	if ready {
+		return false
+	}
+	if !c.changeMu.TryLock() {
+		return true
+	}
+	c.changeMu.Unlock()
 	return false
 }
 

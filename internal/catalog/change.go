@@ -406,15 +406,17 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 				return err
 			}
 		}
-		// Its files were written by a log that stopped: an error of closing
-		// them adds nothing to that.
-		_ = p.log.Abandon()
 	}
 	var err error
 	if c.recalled, err = c.backing.recall(); err != nil {
 		return err
 	}
 	defer func() { c.recalled = nil }()
+	if p.log != nil {
+		// Its files were written by a log that stopped: an error of closing
+		// them adds nothing to that.
+		_ = p.log.Abandon()
+	}
 	i, _ := c.manifest.find(tp.Topic)
 	l, err := c.reload(ctx, member{partition: tp, topic: c.manifest.topics[i]})
 	if err == nil && c.recalled != nil {

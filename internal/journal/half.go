@@ -65,7 +65,7 @@ func (j *Journal) CloseHalf() bool {
 }
 
 // Due gives the logs with frames in the half that is closed, and its mark for
-// Free; false if none is closed. Logs that left are not among them.
+// Free; false if none is closed. Logs that left are among them.
 func (j *Journal) Due() ([]*Handle, Mark, bool) {
 	j.flushMu.Lock()
 	defer j.flushMu.Unlock()

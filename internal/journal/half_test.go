@@ -156,8 +156,8 @@ func TestLeaveDuringFlush(t *testing.T) {
 		t.Error("still a member")
 	}
 	j.CloseHalf()
-	if handles, _, _ := j.Due(); !slices.Equal(handles, []*Handle{stays.handle}) {
-		t.Errorf("%d logs in the half", len(handles))
+	if handles, _, _ := j.Due(); !slices.Equal(handles, []*Handle{l.handle, stays.handle}) {
+		t.Errorf("%d logs in the half, want the one that left too", len(handles))
 	}
 	found := map[int32]int{}
 	batches(t, read(t, mem), func(id int32, _ int64, _ uint64) { found[id]++ })

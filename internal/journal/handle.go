@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"slices"
 
 	"github.com/oncelog/oncelog/internal/invariant"
 )
@@ -111,8 +110,9 @@ func (e *entry) cut(offset, segment, pos int64) bool {
 
 // Leave ends the log's part in the journal: what it has queued is dropped, the
 // flush under way is waited for, and afterwards nobody uses its memory nor
-// calls it. What the journal's file holds of it is no longer reported by Due:
-// the log was synced, or deleted, or must be recovered from the file.
+// calls it. What the journal's file holds of it stays, and Due still tells of it:
+// only its caller knows whether the log was synced, or deleted, or must be
+// recovered from there.
 func (h *Handle) Leave() {
 	j := h.journal
 	j.flushMu.Lock()
@@ -121,8 +121,5 @@ func (h *Handle) Leave() {
 	h.left = true
 	delete(j.members, h)
 	j.queue.mu.Unlock()
-	for i := range j.halves {
-		j.halves[i].handles = slices.DeleteFunc(j.halves[i].handles, func(other *Handle) bool { return other == h })
-	}
 	j.release()
 }

@@ -63,11 +63,17 @@ func (s *Segment) mapOffsetsAndTimes(h *Handle) (*index.Offset, *index.Time, err
 			return nil, nil, err
 		}
 	}
+	if err := offsets.Check(); err != nil {
+		return nil, nil, err
+	}
 	if b, err = s.mapFile(h, KindTimeIndex); err != nil {
 		return nil, nil, err
 	}
 	times, err := index.ViewTime(s.Base, b)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := times.Check(); err != nil {
 		return nil, nil, err
 	}
 	return offsets, times, CheckTimes(h.File, s.Size(), offsets, times)
@@ -77,7 +83,7 @@ func (s *Segment) mapOffsetsAndTimes(h *Handle) (*index.Offset, *index.Time, err
 // them early, by: that it is not empty beside records that have a timestamp,
 // and that its last entry tells the timestamp of the batch that it names,
 // unless compaction took that one. r holds size bytes of batches. What is wrong
-// is an *index.FormatError.
+// is an *index.FormatError. Other entries are looked at when they are used.
 func CheckTimes(r vfs.File, size int64, offsets *index.Offset, times *index.Time) error {
 	last, ok := times.Last()
 	if !ok {
@@ -87,26 +93,36 @@ func CheckTimes(r vfs.File, size int64, offsets *index.Offset, times *index.Time
 		}
 		return err
 	}
+	_, err := checkTime(r, size, offsets.Lookup(last.Offset).Pos, last)
+	return err
+}
+
+// checkTime verifies that an entry of the time index tells the timestamp of the
+// batch that holds its offset, which a walk from pos on meets. known is false if
+// there is none: compaction took it, or the offset is wrong.
+func checkTime(r vfs.File, size, pos int64, e index.TimeEntry) (known bool, err error) {
 	var head [batch.HeaderSize]byte
-	for pos := offsets.Lookup(last.Offset).Pos; pos+batch.HeaderSize <= size; {
+	for pos >= 0 && pos+batch.HeaderSize <= size {
 		if _, err := r.ReadAt(head[:], pos); err != nil {
-			return err
+			return false, err
 		}
 		n, err := batch.Frame(head[:])
-		if err != nil {
-			return &index.FormatError{Reason: fmt.Sprintf("no batch at byte %d, where one that ends at offset %d is looked for", pos, last.Offset)}
-		}
 		b := batch.Batch(head[:])
-		if b.LastOffset() == last.Offset && b.MaxTimestamp() != last.Timestamp {
-			return &index.FormatError{Reason: fmt.Sprintf("the batch that ends at offset %d is of %d, not %d as the time index says",
-				last.Offset, b.MaxTimestamp(), last.Timestamp)}
+		switch {
+		case err != nil:
+			return false, &index.FormatError{Reason: fmt.Sprintf("no batch at byte %d, where the one with offset %d is looked for", pos, e.Offset)}
+		case b.LastOffset() < e.Offset:
+			pos += n
+			continue
+		case b.BaseOffset() > e.Offset:
+			return false, nil
+		case b.MaxTimestamp() != e.Timestamp:
+			return false, &index.FormatError{Reason: fmt.Sprintf("the batch with offset %d is of %d, not %d as the time index says",
+				e.Offset, b.MaxTimestamp(), e.Timestamp)}
 		}
-		if b.LastOffset() >= last.Offset {
-			break
-		}
-		pos += n
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
 func (s *Segment) mapTxns(h *Handle) (*index.Txn, error) {
@@ -194,10 +210,16 @@ func (s *Segment) CheckEntry(r vfs.File, e index.OffsetEntry) error {
 	if _, err := r.ReadAt(head[:], e.Pos); err != nil {
 		return err
 	}
-	n, err := batch.Frame(head[:])
+	return s.CheckHead(head[:], size, e)
+}
+
+// CheckHead is CheckEntry for whoever has read the head of the batch that an
+// entry leads to, in a segment of size bytes.
+func (s *Segment) CheckHead(head []byte, size int64, e index.OffsetEntry) error {
+	n, err := batch.Frame(head)
 	// Before Kafka 4.1 an entry named the last offset of the append, which may
 	// have been of several batches.
-	if b := batch.Batch(head[:]); err != nil || e.Pos+n > size || b.LastOffset() > e.Offset || b.BaseOffset() < s.Base || b.LastOffsetDelta() < 0 {
+	if b := batch.Batch(head); err != nil || e.Pos+n > size || b.LastOffset() > e.Offset || b.BaseOffset() < s.Base || b.LastOffsetDelta() < 0 {
 		return &index.FormatError{Pos: e.Pos, Reason: fmt.Sprintf("entry for offset %d points at no batch that holds it", e.Offset)}
 	}
 	return nil
@@ -219,6 +241,24 @@ func (s *Segment) Seek(h *Handle, offset int64) int64 {
 		s.Distrust(err)
 	}
 	return 0
+}
+
+// SeekTime is an offset from which on a walk finds the first record that is
+// younger than ms: where the time index leads if the batch there is of the time
+// that the entry says, else the base offset.
+func (s *Segment) SeekTime(h *Handle, ms int64) int64 {
+	e := h.Times.Lookup(ms)
+	if e.Offset <= s.Base {
+		return s.Base
+	}
+	known, err := checkTime(h.File, s.Size(), s.Seek(h, e.Offset), e)
+	if known {
+		return e.Offset
+	}
+	if _, wrong := errors.AsType[*index.FormatError](err); wrong {
+		s.Distrust(err)
+	}
+	return s.Base
 }
 
 // Distrust replaces the offset and time index of a sealed segment, after a
