@@ -44,7 +44,10 @@ func Open(dir string, o Options) (*Store, error) {
 // Close closes every partition and leaves a directory that opens without
 // recovery, here and in Kafka. Appends and fetches under way end with
 // ErrClosed or are done. When ctx ends first, what is not closed yet is left
-// as after a crash: nothing acknowledged is lost. A second Close does nothing.
+// as after a crash: nothing acknowledged is lost. Close then returns within a
+// fraction of a second, with the error of ctx, even if a call of the file
+// system hangs; the directory stays locked until that call ends. A second Close
+// waits for the first, as long as its own ctx lets it, and does nothing.
 func (s *Store) Close(ctx context.Context) error { return s.catalog.Close(ctx) }
 
 // Partition is the log of a partition: offsets, lookup by time, epochs,
@@ -56,7 +59,9 @@ func (s *Store) Close(ctx context.Context) error { return s.catalog.Close(ctx) }
 func (s *Store) Partition(tp TopicPartition) (*log.Log, error) { return s.catalog.Partition(tp) }
 
 // Sync returns once everything appended before the call is on the device, in
-// all partitions.
+// all partitions that serve; those that refuse, and topics that are deleted
+// meanwhile, are skipped. Errors: ErrLatched, ErrReadOnly, ErrClosed, that of
+// ctx.
 func (s *Store) Sync(ctx context.Context) error { return s.catalog.Sync(ctx) }
 
 // Reopen opens a partition again that an I/O error latched, or that refused

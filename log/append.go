@@ -86,7 +86,12 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 	c := l.config.Load()
 	r := requests.Get().(*request)
 	defer r.release()
-	*r = request{batch: b, now: l.o.Now().UnixMilli(), appendTime: c.Timestamps == batch.LogAppendTime}
+	*r = request{batch: b, appendTime: c.Timestamps == batch.LogAppendTime}
+	if r.appendTime || c.TimestampBeforeMax != 0 || c.TimestampAfterMax != 0 {
+		r.now = l.o.Now().UnixMilli()
+	} else {
+		r.now = l.coarse()
+	}
 	rules := batch.Rules{
 		SizeMax: c.BatchBytesMax, KeysRequired: c.Compact, Timestamps: c.Timestamps, Now: r.now,
 		BeforeMax: c.TimestampBeforeMax.Milliseconds(), AfterMax: c.TimestampAfterMax.Milliseconds(),
@@ -134,6 +139,7 @@ func (l *Log) AppendMarker(ctx context.Context, m batch.Marker, o MarkerOptions)
 	r.header, r.marker, r.maxTimestamp = r.batch.Header(), &r.ended, r.batch.MaxTimestamp()
 	if l.config.Load().Timestamps == batch.LogAppendTime {
 		r.appendTime, r.maxTimestamp = true, r.now
+		r.ended.Timestamp = r.now // as it will be read
 	}
 	r.check = producerstate.Request{Header: &r.header, Marker: r.marker, Origin: producerstate.OriginCoordinator, TV2: o.TV2}
 	return l.append(ctx, r, o.Durability, o.NoWait)
@@ -168,7 +174,7 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 		return a, nil
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {
-		l.flushIfDue()
+		l.flushIfDue(level)
 		l.writeIfDue()
 		return a, nil
 	}
@@ -319,8 +325,8 @@ func (l *Log) mustRoll(c *Config, h *batch.Header, now int64) bool {
 	}
 	// The age of a segment is counted in record time where records have one.
 	waited := now - l.rollAfter
-	if times, err := l.active.Times(); err == nil && times.First >= 0 && h.MaxTimestamp >= times.First {
-		waited = h.MaxTimestamp - times.First
+	if first := l.active.FirstTimestamp(); first >= 0 && h.MaxTimestamp >= first {
+		waited = h.MaxTimestamp - first
 	}
 	return waited > c.SegmentAge.Milliseconds()
 }

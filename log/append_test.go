@@ -39,3 +39,33 @@ func TestRepeatedMarkerIsAnsweredWhenSafe(t *testing.T) {
 		}
 	})
 }
+
+// TestMarkerTimestamp: where the topic stamps its time, the producer is as young
+// as the marker that is in the log, not as the coordinator's clock had it.
+func TestMarkerTimestamp(t *testing.T) {
+	for _, stamped := range []bool{false, true} {
+		b := newBed(t, Config{})
+		if stamped {
+			b = newBed(t, Config{Timestamps: batch.LogAppendTime})
+		}
+		p := batch.Producer{ID: 7, Epoch: 1}
+		b.append(transactional(p, 0, 2))
+		m := batch.Marker{Producer: p, Commit: true, Timestamp: 12345}
+		if _, err := b.l.AppendMarker(t.Context(), m, MarkerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want := m.Timestamp
+		if stamped {
+			want = b.now.UnixMilli()
+		}
+		live, _ := b.l.Producer(7)
+		if live.LastTimestamp != want {
+			t.Errorf("stamped %v: %+v, want %d", stamped, live, want)
+		}
+		_ = b.l.Abandon()
+		b.open()
+		if again, _ := b.l.Producer(7); again != live {
+			t.Errorf("stamped %v: %+v, replayed %+v", stamped, live, again)
+		}
+	}
+}

@@ -311,6 +311,9 @@ func (l *Log) writeIfDue() {
 // whole pieces only unless all is asked for.
 func (l *Log) writeBack(all bool) error {
 	l.writeQueued.Store(false)
+	if l.closed.Load() {
+		return ErrClosed
+	}
 	if err := l.latched(); err != nil {
 		return err
 	}

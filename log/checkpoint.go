@@ -50,22 +50,47 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	if err := l.flush(); err != nil {
 		return Points{}, err
 	}
-	if active.Unsealed() {
-		if err := active.FlushIndexes(); err != nil {
-			return Points{}, l.unwritten("write the indexes of", err)
-		}
+	wrote, err := l.checkpointIndexes(active)
+	if err != nil {
+		return Points{}, l.unwritten("write the indexes of", err)
 	}
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
 		return Points{}, l.unwritten("write the leader epochs of", err)
 	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
-		return Points{}, l.latchAndTell("sync the directory of", err)
+	if wrote {
+		if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+			return Points{}, l.latchAndTell("sync the directory of", err)
+		}
 	}
 	l.recoveryPoint = max(l.recoveryPoint, end)
 	l.metrics.checkpoints.Add(1)
 	p := l.points()
 	l.markRecorded, l.markOffered = l.markOffered, p.HighWatermark
 	return p, nil
+}
+
+// indexLagMax is how much of a journaled log may lack in its index files, which
+// recovery then makes anew.
+const indexLagMax = 16 << 20
+
+// checkpointIndexes brings the index files of the active segment up to date.
+// The checkpoints that free the journal come often and over many partitions, so
+// offsets and times may lag there: recovery looks at what they lack. What an
+// index of aborted transactions lacks below the recovery point it would not.
+func (l *Log) checkpointIndexes(active *segment.Segment) (wrote bool, err error) {
+	if !active.Unsealed() {
+		return false, nil
+	}
+	size := active.Size()
+	if lag := size - l.indexed[active.Base]; l.journal() != nil && lag >= 0 && lag < indexLagMax {
+		return active.FlushTxnIndex()
+	}
+	if err := active.FlushIndexes(); err != nil {
+		return false, err
+	}
+	clear(l.indexed)
+	l.indexed[active.Base] = size
+	return true, nil
 }
 
 // unwritten is the error of writing what only saves work: on a full disk it can
@@ -116,6 +141,8 @@ func (l *Log) Close(ctx context.Context) (Points, error) {
 		err = l.closeCleanly()
 	}
 	l.leaveJournal()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
 	l.appendMu.Lock()
 	l.closed.Store(true)
 	l.appendMu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
@@ -23,6 +24,8 @@ type epochCache struct {
 	mu      sync.Mutex // leaf
 	entries []checkpoint.EpochEntry
 	dirty   bool // the file lacks something
+
+	newest atomic.Pointer[checkpoint.EpochEntry] // the last of entries, nil if there are none
 }
 
 func (c *epochCache) latest() (checkpoint.EpochEntry, bool) {
@@ -34,11 +37,23 @@ func (c *epochCache) latest() (checkpoint.EpochEntry, bool) {
 	return c.entries[len(c.entries)-1], true
 }
 
+// changed ends a change.
+func (c *epochCache) changed() {
+	n := len(c.entries)
+	if n == 0 {
+		c.newest.Store(nil)
+	} else if old := c.newest.Load(); old == nil || *old != c.entries[n-1] {
+		newest := c.entries[n-1]
+		c.newest.Store(&newest)
+	}
+	c.mu.Unlock()
+}
+
 // appended is the epoch that a leader stamps into a batch at offset: the
 // latest, or 0 from here on if there is none.
 func (c *epochCache) appended(offset int64) (int32, error) {
-	if latest, ok := c.latest(); ok {
-		return latest.Epoch, nil
+	if newest := c.newest.Load(); newest != nil {
+		return newest.Epoch, nil
 	}
 	c.assign(0, offset)
 	return 0, nil
@@ -48,7 +63,7 @@ func (c *epochCache) appended(offset int64) (int32, error) {
 // dropped from the tail; an epoch that began already stays.
 func (c *epochCache) assign(epoch int32, offset int64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.changed()
 	if epoch < 0 || offset < 0 {
 		return
 	}
@@ -69,7 +84,7 @@ func (c *epochCache) assign(epoch int32, offset int64) {
 // began later, without a batch.
 func (c *epochCache) learn(epoch int32, offset int64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.changed()
 	i := 0
 	for i < len(c.entries) && c.entries[i].Start <= offset {
 		i++
@@ -133,7 +148,7 @@ func (l *Log) emptyEpochs(p *loadPlan) (bool, error) {
 // truncateEnd drops epochs that began at or after offset.
 func (c *epochCache) truncateEnd(offset int64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.changed()
 	n := len(c.entries)
 	for n > 0 && c.entries[n-1].Start >= offset {
 		n--
@@ -146,7 +161,7 @@ func (c *epochCache) truncateEnd(offset int64) {
 // restore undoes a change.
 func (c *epochCache) restore(entries []checkpoint.EpochEntry) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.changed()
 	c.entries, c.dirty = entries, true
 }
 
@@ -154,7 +169,7 @@ func (c *epochCache) restore(entries []checkpoint.EpochEntry) {
 // holds it begins there.
 func (c *epochCache) truncateStart(offset int64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.changed()
 	n := 0
 	for n < len(c.entries) && c.entries[n].Start <= offset {
 		n++

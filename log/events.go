@@ -12,7 +12,7 @@ type EventKind uint8
 
 const (
 	EventRecovered         EventKind = iota + 1 // an unclean log was checked and made whole
-	EventTailCut                                // a torn tail was cut; File is where it is kept, none if it was zeros
+	EventTailCut                                // a torn tail was cut; File is where it is kept, none if it was zeros before segments that were cut too
 	EventIndexRebuilt                           // an index could not be used and was made anew
 	EventSnapshotBad                            // a producer snapshot was ignored
 	EventProducerStateLost                      // no snapshot, and the log from its first offset is gone
@@ -34,7 +34,7 @@ type Event struct {
 	Kind      EventKind
 	Partition topic.Partition
 	File      string
-	From, To  int64 // offsets, where they apply
+	From, To  int64 // offsets, where they apply; equal if no more is known than where it begins
 	Bytes     int64
 	Count     int
 	// ValidAfter says of a cut tail that whole batches follow the damage.

@@ -27,8 +27,12 @@ func (l *Log) flush() error {
 // flushLocked is flush with flushMu held, for what is published when it
 // collects. One sync at a time a file: of two, only one would hear of an error.
 // A failed one is final and latches the log; the caller tells (refused), with
-// flushMu released.
+// flushMu released. ErrClosed once the log is: its files are closed with flushMu
+// held.
 func (l *Log) flushLocked() error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
 	if err := l.latched(); err != nil {
 		return err
 	}
@@ -53,9 +57,7 @@ func (l *Log) flushLocked() error {
 	if at.next > l.filed.Load() {
 		l.filed.Store(at.next)
 	}
-	if at.segment < 0 {
-		l.flushed(at.next)
-	}
+	l.flushed(at.next)
 	return nil
 }
 
@@ -86,10 +88,11 @@ func (l *Log) syncSegments(at reach) error {
 // latchAndTell latches outside of appendMu.
 func (l *Log) latchAndTell(deed string, cause error) error { return l.refused(l.latch(deed, cause)) }
 
-// flushIfDue asks the workers for a flush that nobody waits for. The journal
-// sees to that itself.
-func (l *Log) flushIfDue() {
-	if l.level() != DurabilityFsync || l.o.Workers == nil || l.journal() != nil {
+// flushIfDue asks the workers for a flush that an append of the given level
+// needs, beside those of the log's own, and nobody waits for. The journal sees
+// to that itself.
+func (l *Log) flushIfDue(level Durability) {
+	if max(level, l.level()) != DurabilityFsync || l.o.Workers == nil || l.journal() != nil {
 		return
 	}
 	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {

@@ -72,6 +72,7 @@ func Load(o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), undecided: undecidedNone}
 	l.config.Store(&l.o.Config)
 	l.waiters.New = newWaiter
+	l.indexed = map[int64]int64{}
 	l.maintainMu.unlocked = l.deliver
 	l.idle.L = &l.appendMu
 	l.env = &segment.Environment{FS: l.o.FS, Dir: l.o.Dir, Files: l.o.Files, IndexIntervalBytes: l.o.Config.IndexIntervalBytes,

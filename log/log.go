@@ -32,6 +32,7 @@ type Log struct {
 	maintainMu maintainLock // one seal, checkpoint, retention, truncation or close at a time
 	// Guarded by maintainMu.
 	recoveryPoint int64
+	indexed       map[int64]int64    // by base of the active segment: bytes that its index files were written for
 	snapshots     []int64            // offsets of the snapshot files, ascending
 	leftover      []*segment.Segment // deleted, but their files could not be removed
 	markOffered   int64              // high watermark of the last checkpoint, which its caller records
@@ -156,8 +157,12 @@ func (l *Log) latched() error {
 }
 
 // latch ends appends for good: the page cache cannot be believed any more.
-// All waiters wake with the error.
+// All waiters wake with the error. Of a log that is closed, and its files with
+// it, nothing failed: ErrClosed.
 func (l *Log) latch(deed string, cause error) error {
+	if l.closed.Load() {
+		return fmt.Errorf("%w: %s %s: %w", ErrClosed, deed, l.o.Partition, cause)
+	}
 	err := fmt.Errorf("%w: %s %s: %w", ErrLatched, deed, l.o.Partition, cause)
 	if !l.failure.CompareAndSwap(nil, &err) {
 		return l.latched()

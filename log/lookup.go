@@ -2,7 +2,6 @@ package log
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -28,14 +27,18 @@ func (l *Log) bound(i Isolation) int64 {
 // OffsetForTime finds the record with the lowest offset whose timestamp is at
 // least ms; control records count. Nothing is found if that record lies at or
 // behind the isolation level's bound.
-func (l *Log) OffsetForTime(ms int64, i Isolation) (TimeOffset, error) {
-	bound := l.bound(i) // before the list of segments
-	start := l.logStart.Load()
-	for _, s := range l.view.Load().segments {
+func (l *Log) OffsetForTime(ms int64, i Isolation) (found TimeOffset, err error) {
+	bound := l.bound(i) // before the list of segments: what lies below it does not change
+	err = l.look(func(v *view) error {
+		found, err = offsetForTime(v.segments, ms, l.logStart.Load(), bound)
+		return err
+	})
+	return found, err
+}
+
+func offsetForTime(segments []*segment.Segment, ms, start, bound int64) (TimeOffset, error) {
+	for _, s := range segments {
 		times, err := s.Times()
-		if errors.Is(err, segment.ErrGone) {
-			continue
-		}
 		if err != nil {
 			return noTimeOffset, err
 		}
@@ -61,11 +64,17 @@ func (l *Log) OffsetForTime(ms int64, i Isolation) (TimeOffset, error) {
 // MaxTimestamp finds the record with the greatest timestamp of the log, the
 // first one that has it; control records count. Nothing is found if it lies
 // at or behind the isolation level's bound.
-func (l *Log) MaxTimestamp(i Isolation) (TimeOffset, error) {
+func (l *Log) MaxTimestamp(i Isolation) (found TimeOffset, err error) {
 	bound := l.bound(i)
-	start := l.logStart.Load()
+	err = l.look(func(v *view) error {
+		found, err = maxTimestamp(v.segments, l.logStart.Load(), bound)
+		return err
+	})
+	return found, err
+}
+
+func maxTimestamp(segments []*segment.Segment, start, bound int64) (TimeOffset, error) {
 	best, in := int64(-1), (*segment.Segment)(nil)
-	segments := l.view.Load().segments
 	for _, s := range segments {
 		times, err := s.Times()
 		if err != nil {
@@ -81,7 +90,7 @@ func (l *Log) MaxTimestamp(i Isolation) (TimeOffset, error) {
 	// Records before the log start do not count, so the greatest may be
 	// another one than the index says.
 	if in.Base < start {
-		return l.maxTimestampSince(segments, start, bound)
+		return maxTimestampSince(segments, start, bound)
 	}
 	found, err := searchTime(in, start, func(*segment.Handle) int64 { return 0 }, func(t int64) bool { return t >= best })
 	if err != nil || found.Offset >= bound {
@@ -92,9 +101,9 @@ func (l *Log) MaxTimestamp(i Isolation) (TimeOffset, error) {
 
 // maxTimestampSince walks the segment that holds the log start and compares
 // with what the later ones know.
-func (l *Log) maxTimestampSince(segments []*segment.Segment, start, bound int64) (TimeOffset, error) {
+func maxTimestampSince(segments []*segment.Segment, start, bound int64) (TimeOffset, error) {
 	best := noTimeOffset
-	for _, s := range slices.Clone(segments) {
+	for _, s := range segments {
 		times, err := s.Times()
 		if err != nil {
 			return noTimeOffset, err

@@ -3,7 +3,6 @@ package log
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/index"
@@ -33,7 +32,7 @@ const DefaultReadBytes = 1 << 20
 type ReadOptions struct {
 	Isolation Isolation
 	// BytesMax bounds the answer; the first batch comes whole even if it is
-	// larger. 0: 1 MiB.
+	// larger. 0: 1 MiB; negative: nothing but the first batch.
 	BytesMax int
 	// NoOversize leaves the answer empty rather than exceed BytesMax.
 	NoOversize bool
@@ -73,7 +72,7 @@ func (l *Log) Read(offset int64, o ReadOptions) (*Fetched, error) {
 	if offset >= bound {
 		return f, nil
 	}
-	o.BytesMax = orDefault(o.BytesMax, DefaultReadBytes)
+	o.BytesMax = min(max(orDefault(o.BytesMax, DefaultReadBytes), 1), SegmentBytesLimit)
 	if err := l.fill(f, bound, o); err != nil {
 		f.Close()
 		return nil, err
@@ -160,9 +159,26 @@ func aborted(dst []index.AbortedTxn, segments []*segment.Segment, from, upper in
 
 // Aborted are the aborted transactions that overlap [from, upper), by the
 // offset of their marker.
-func (l *Log) Aborted(from, upper int64) ([]index.AbortedTxn, error) {
-	v := l.view.Load()
-	return aborted(nil, v.segments[max(v.find(from), 0):], from, upper)
+func (l *Log) Aborted(from, upper int64) (found []index.AbortedTxn, err error) {
+	err = l.look(func(v *view) error {
+		found, err = aborted(nil, v.segments[max(v.find(from), 0):], from, upper)
+		return err
+	})
+	return found, err
+}
+
+// look gives the list of segments to who looks something up, and a newer one if
+// a segment of it was deleted or cut before it was used.
+func (l *Log) look(up func(v *view) error) (err error) {
+	for range readRetries {
+		if l.closed.Load() {
+			return ErrClosed
+		}
+		if err = up(l.view.Load()); !errors.Is(err, segment.ErrGone) {
+			break
+		}
+	}
+	return err
 }
 
 // readSegment reads from one segment into f. Nothing at or behind bound. ended
@@ -265,8 +281,8 @@ type segmentReader struct {
 	bound   int64
 	o       ReadOptions
 	entry   index.OffsetEntry // of the index, where the read begins
-	batches int   // walked over since pos, wanted or not
-	passed  int64 // end of the last batch that was passed over
+	batches int               // walked over since pos, wanted or not
+	passed  int64             // end of the last batch that was passed over
 	// lastPos and lastFrom are where that batch starts, -1: there was none, and
 	// the passed before it.
 	lastPos, lastFrom int64
@@ -404,72 +420,5 @@ func (r *segmentReader) take(window []byte, pos, limit int64) error {
 		end += len(b)
 	}
 	r.f.bytes = window[:end]
-	return nil
-}
-
-// Raw regions: what fetch, replication and upload move without decoding.
-
-// Region is a range of whole batches in one segment file, pinned: the file
-// stays readable until Release, also when the segment is deleted.
-type Region struct {
-	Base  int64 // base offset of the segment
-	Pos   int64 // byte position of the first batch
-	Bytes int64
-
-	handle *segment.Handle
-}
-
-// ReadAt reads bytes of the region; pos counts from its start.
-func (r *Region) ReadAt(b []byte, pos int64) (int, error) {
-	b = b[:min(int64(len(b)), max(r.Bytes-pos, 0))]
-	return r.handle.File.ReadAt(b, r.Pos+pos)
-}
-
-// Release unpins the region.
-func (r *Region) Release() error { return r.handle.Release() }
-
-// Regions pins the batches from the one that holds offset to the log end (or,
-// replicated by a reader, the high watermark), segment by segment. Release
-// each.
-func (l *Log) Regions(offset int64) ([]*Region, error) {
-	f := l.Frontiers()
-	if offset < f.LogStart || offset > f.LogEnd {
-		return nil, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
-	}
-	v := l.view.Load()
-	var regions []*Region
-	for _, s := range v.segments[max(v.find(offset), 0):] {
-		h, err := s.Acquire()
-		if err != nil {
-			for _, r := range regions {
-				err = errors.Join(err, r.Release())
-			}
-			return nil, err
-		}
-		r := &Region{Base: s.Base, Bytes: s.Size(), handle: h}
-		if err := r.startAt(s, offset); err != nil {
-			return nil, errors.Join(err, h.Release())
-		}
-		regions = append(regions, r)
-	}
-	return slices.DeleteFunc(regions, func(r *Region) bool { return r.Bytes == 0 && r.Release() == nil }), nil
-}
-
-// startAt moves the start of a region to the batch that holds offset.
-func (r *Region) startAt(s *segment.Segment, offset int64) error {
-	if offset <= s.Base {
-		return nil
-	}
-	scan := segment.NewScanner(r.handle.File, s.Seek(r.handle, offset), r.Bytes, false)
-	defer scan.Close()
-	for scan.Next() {
-		if scan.Batch().LastOffset() >= offset {
-			break
-		}
-	}
-	if scan.Err() != nil {
-		return scan.Err()
-	}
-	r.Pos, r.Bytes = scan.Pos(), r.Bytes-scan.Pos()
 	return nil
 }

@@ -18,7 +18,8 @@ type ReplicaOptions struct {
 // end, each other where the one before ends; CRC, offsets and leader epochs
 // are checked, records are not: a leader stored them. The effect on producer
 // state, indexes and epochs is that of the leader's own append. Either all
-// batches are appended or none.
+// batches are appended or none, unless an I/O error latches the log in the middle
+// or it crashes: that may leave the first ones, whole.
 func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (Appended, error) {
 	if err := l.admit(ctx); err != nil {
 		return Appended{}, err
@@ -26,14 +27,14 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 	if int64(len(raw)) > l.config.Load().SegmentBytes {
 		return Appended{}, fmt.Errorf("%w: %d bytes, segments of %d", ErrBatchTooLarge, len(raw), l.config.Load().SegmentBytes)
 	}
-	first, last, err := l.checkReplica(raw)
+	run, err := checkRun(raw)
 	if err != nil {
 		return Appended{}, err
 	}
 	now := l.o.Now().UnixMilli()
 	for again := true; again; {
 		l.lockAppend()
-		err = l.appendReplicaLocked(raw, first, last, now)
+		err = l.appendReplicaLocked(raw, &run, now)
 		l.appendMu.Unlock()
 		again, err = l.again(ctx, err)
 	}
@@ -41,61 +42,70 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 		return Appended{}, l.refused(err)
 	}
 	l.written(raw)
-	a := Appended{BaseOffset: first.BaseOffset, LastOffset: last.LastOffset(), Timestamp: batch.None, LogStart: l.logStart.Load()}
+	a := Appended{BaseOffset: run.BaseOffset, LastOffset: run.LastOffset(), Timestamp: batch.None, LogStart: l.logStart.Load()}
 	if !o.NoWait && l.level() == DurabilityFsync {
-		return a, l.waitDurable(ctx, last.NextOffset())
+		return a, l.waitDurable(ctx, run.NextOffset())
 	}
-	l.flushIfDue()
+	l.flushIfDue(DurabilityDefault)
 	return a, nil
 }
 
-// checkReplica verifies what does not depend on the state of the log.
-func (l *Log) checkReplica(raw []byte) (first, last batch.Header, err error) {
+// replicaRun is what the batches of an append are together: the header as if
+// they were one, but for its leader epoch, which is the oldest that any carries,
+// -1 if none does.
+type replicaRun struct{ batch.Header }
+
+// checkRun verifies what does not depend on the state of the log.
+func checkRun(raw []byte) (run replicaRun, err error) {
+	next, newest := int64(0), int32(batch.None)
 	for pos := 0; pos < len(raw); {
 		b, err := batch.Parse(raw[pos:])
 		if err == nil {
 			err = b.Check()
 		}
 		if err != nil {
-			return first, last, fmt.Errorf("replica append at byte %d: %w", pos, err)
+			return run, fmt.Errorf("replica append at byte %d: %w", pos, err)
 		}
 		h := b.Header()
-		if pos == 0 {
-			first = h
-		} else if h.BaseOffset != last.NextOffset() {
-			return first, last, fmt.Errorf("%w: batch at byte %d starts at offset %d, the one before ends at %d", ErrUnexpectedOffset, pos, h.BaseOffset, last.NextOffset())
-		} else if h.LeaderEpoch < last.LeaderEpoch {
-			return first, last, fmt.Errorf("%w: %d after %d", ErrStaleLeaderEpoch, h.LeaderEpoch, last.LeaderEpoch)
+		switch {
+		case pos == 0:
+			run.Header = h
+		case h.BaseOffset != next:
+			return run, fmt.Errorf("%w: batch at byte %d starts at offset %d, the one before ends at %d", ErrUnexpectedOffset, pos, h.BaseOffset, next)
+		case h.LeaderEpoch >= 0 && h.LeaderEpoch < newest:
+			return run, fmt.Errorf("%w: %d after %d", ErrStaleLeaderEpoch, h.LeaderEpoch, newest)
 		}
-		last = h
+		if run.LeaderEpoch < 0 {
+			run.LeaderEpoch = h.LeaderEpoch
+		}
+		run.MaxTimestamp = max(run.MaxTimestamp, h.MaxTimestamp)
+		next, newest = h.NextOffset(), max(newest, h.LeaderEpoch)
 		pos += len(b)
 	}
 	if len(raw) == 0 {
-		return first, last, fmt.Errorf("%w: no batch", batch.ErrShort)
+		return run, fmt.Errorf("%w: no batch", batch.ErrShort)
 	}
-	if last.LastOffset()-first.BaseOffset > math.MaxInt32 {
-		return first, last, fmt.Errorf("%w: offsets %d to %d do not fit into one", ErrBatchTooLarge, first.BaseOffset, last.LastOffset())
+	if next-1-run.BaseOffset > math.MaxInt32 {
+		return run, fmt.Errorf("%w: offsets %d to %d do not fit into one", ErrBatchTooLarge, run.BaseOffset, next-1)
 	}
-	return first, last, nil
+	run.Size, run.LastOffsetDelta = len(raw), int32(next-1-run.BaseOffset)
+	return run, nil
 }
 
-func (l *Log) appendReplicaLocked(raw []byte, first, last batch.Header, now int64) error {
+func (l *Log) appendReplicaLocked(raw []byte, run *replicaRun, now int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	if end := l.logEnd.Load(); first.BaseOffset != end {
-		return fmt.Errorf("%w: offset %d, the log ends at %d", ErrUnexpectedOffset, first.BaseOffset, end)
+	if end := l.logEnd.Load(); run.BaseOffset != end {
+		return fmt.Errorf("%w: offset %d, the log ends at %d", ErrUnexpectedOffset, run.BaseOffset, end)
 	}
-	if latest, ok := l.epochs.latest(); ok && first.LeaderEpoch >= 0 && first.LeaderEpoch < latest.Epoch {
-		return fmt.Errorf("%w: %d, the log is at %d", ErrStaleLeaderEpoch, first.LeaderEpoch, latest.Epoch)
+	if latest, ok := l.epochs.latest(); ok && run.LeaderEpoch >= 0 && run.LeaderEpoch < latest.Epoch {
+		return fmt.Errorf("%w: %d, the log is at %d", ErrStaleLeaderEpoch, run.LeaderEpoch, latest.Epoch)
 	}
-	whole := first
-	whole.Size, whole.LastOffsetDelta = len(raw), int32(last.LastOffset()-first.BaseOffset)
-	whole.MaxTimestamp = max(first.MaxTimestamp, last.MaxTimestamp)
-	if err := l.makeRoomLocked(&whole, now, false); err != nil {
+	if err := l.makeRoomLocked(&run.Header, now, false); err != nil {
 		return err
 	}
-	at, err := l.seatLocked(first.BaseOffset, len(raw))
+	at, err := l.seatLocked(run.BaseOffset, len(raw))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -120,18 +121,22 @@ func onlyZeros(f vfs.File, pos, size int64) (bool, error) {
 	return true, nil
 }
 
-// findBytesMax and findTriesMax bound the search for a batch behind damage.
+// What bounds the search for a batch behind damage: how far it looks, at how many
+// places that look like one, and how many bytes of those it checks, since each
+// may claim to be as long as the rest.
 const (
-	findBytesMax = 64 << 20
-	findTriesMax = 1 << 12
+	findBytesMax   = 64 << 20
+	findTriesMax   = 1 << 12
+	findCheckedMax = 4 * findBytesMax
 )
 
 // findBatch looks behind damage for the next whole batch that checks out and
-// lies at or after offset next: its base offset and position, -1 if none.
+// lies at or after offset next: its base offset and position, -1 if none was
+// found within the bounds.
 func findBatch(f vfs.File, pos, size, next int64) (baseOffset, at int64, err error) {
 	size = min(size, pos+findBytesMax)
 	window := make([]byte, max(min(1<<20, size-pos), 0))
-	tries := 0
+	tries, checked, whole := 0, int64(0), []byte(nil)
 	for pos+batch.HeaderSize <= size {
 		w := window[:min(int64(len(window)), size-pos)]
 		if _, err := f.ReadAt(w, pos); err != nil {
@@ -146,10 +151,11 @@ func findBatch(f vfs.File, pos, size, next int64) (baseOffset, at int64, err err
 			if err != nil || n > size-pos-int64(i) || head.BaseOffset() < next || head.LastOffsetDelta() < 0 {
 				continue
 			}
-			if tries++; tries > findTriesMax {
+			tries, checked = tries+1, checked+n
+			if tries > findTriesMax || checked > findCheckedMax {
 				return -1, -1, nil
 			}
-			whole := make([]byte, n)
+			whole = slices.Grow(whole[:0], int(n))[:n]
 			if _, err := f.ReadAt(whole, pos+int64(i)); err != nil {
 				return -1, -1, err
 			}

@@ -62,7 +62,8 @@ func (l *Log) hopeless(f Frontier) error {
 // Subscribe puts a token into ready, which it never waits for, once the
 // frontier has reached offset, and when the log is closed; perhaps at once,
 // and perhaps without need. One channel, of capacity 1, may serve many logs:
-// so a long poll over many partitions waits in one place. cancel ends it.
+// so a long poll over many partitions waits in one place. cancel ends it; called
+// again it does nothing.
 func (l *Log) Subscribe(f Frontier, offset int64, ready chan struct{}) (cancel func()) {
 	w := &waiter{frontier: f, offset: offset, ready: ready}
 	l.add(w)
@@ -83,8 +84,8 @@ func (l *Log) register(f Frontier, offset int64, leads bool) *waiter {
 func (l *Log) add(w *waiter) {
 	l.waitMu.Lock()
 	l.waiting = append(l.waiting, w)
-	l.waitMu.Unlock()
 	l.waitingCount.Add(1)
+	l.waitMu.Unlock()
 }
 
 func (l *Log) remove(w *waiter) {
@@ -94,11 +95,11 @@ func (l *Log) remove(w *waiter) {
 			last := len(l.waiting) - 1
 			l.waiting[i], l.waiting[last] = l.waiting[last], nil
 			l.waiting = l.waiting[:last]
+			l.waitingCount.Add(-1)
 			break
 		}
 	}
 	l.waitMu.Unlock()
-	l.waitingCount.Add(-1)
 }
 
 // deregister takes the waiter out. A token that it did not use may have been
@@ -185,7 +186,7 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 			// Those who came while the flush ran could not take the lock and
 			// wait: one of them goes next.
 			l.lead()
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrClosed) {
 				return l.refused(err)
 			}
 			continue
@@ -195,7 +196,7 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 		case <-ctx.Done():
 			// The flush under way may have begun before this batch, and
 			// nobody may be left to make the next one.
-			l.flushIfDue()
+			l.flushIfDue(DurabilityFsync)
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 		}
 	}

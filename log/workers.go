@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,23 @@ type Workers struct {
 
 	memory memoryWork // guarded by mu
 	manual bool
+
+	clock atomic.Int64 // ms, of the last Tick; 0: there was none
+}
+
+// Tick tells the time to logs that need to know it to a second or so. Whoever
+// calls it calls it about as often; without it they look at their own clock.
+func (w *Workers) Tick(now time.Time) { w.clock.Store(now.UnixMilli()) }
+
+// coarse is the time in ms to a second or so: reading a clock costs as much as
+// the rest of a small append.
+func (l *Log) coarse() int64 {
+	if l.o.Workers != nil {
+		if now := l.o.Workers.clock.Load(); now != 0 {
+			return now
+		}
+	}
+	return l.o.Now().UnixMilli()
 }
 
 // NewWorkers starts them; n goroutines seal and prepare. Close waits for all.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
@@ -36,6 +37,8 @@ type Catalog struct {
 	brokerEpoch int64              // in that mark, -1 if it said none
 	maintained  maintenance        // the loop's own
 	recalled    *recalled          // while Open recovers
+	ended       chan struct{}      // closed when close has ended; then closeErr is set
+	closeErr    error
 
 	changeMu sync.Mutex // one change of structure at a time; held over I/O
 	// Guarded by changeMu.
@@ -118,7 +121,8 @@ func (c *Catalog) Topics() []TopicInfo {
 }
 
 // Sync returns once everything appended before the call is on the device, in
-// all partitions that serve.
+// all partitions that serve: those that refuse, and those that are deleted
+// meanwhile, are skipped. A latched one is an error.
 func (c *Catalog) Sync(ctx context.Context) error {
 	if c.o.ReadOnly {
 		return log.ErrReadOnly
@@ -128,8 +132,19 @@ func (c *Catalog) Sync(ctx context.Context) error {
 		if list[i].log == nil {
 			return nil
 		}
-		return list[i].log.Sync(ctx)
+		err := list[i].log.Sync(ctx)
+		if errors.Is(err, log.ErrClosed) && !c.current(list[i]) {
+			return nil // deleted, or opened again, which syncs what it finds
+		}
+		return err
 	})
+}
+
+// current tells whether p is what stands under its name now.
+func (c *Catalog) current(p *partition) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.partitions[p.Partition] == p
 }
 
 // CheckpointWrites is how often the checkpoint files were written.
@@ -142,25 +157,67 @@ func (c *Catalog) CheckpointWrites() int64 {
 	return c.book.writes
 }
 
+// closeGrace is what Close waits beyond the end of its context: enough to close
+// the files of logs that are left as after a crash.
+const closeGrace = 200 * time.Millisecond
+
 // Close closes every log and leaves a directory that opens without recovery,
 // here and in Kafka. When ctx ends first, the logs that are not closed yet are
-// left as after a crash. A second Close does nothing.
+// left as after a crash, and the error is that of ctx. If a call of the file
+// system, or a change of topics, hangs, Close returns without it: the directory
+// stays locked, and files open, until that ends and the rest is done. A second Close waits for the
+// first, as long as its own ctx lets it, and does nothing.
 func (c *Catalog) Close(ctx context.Context) error {
-	c.changeMu.Lock()
-	defer c.changeMu.Unlock()
 	c.mu.Lock()
-	closed := c.closed
+	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
-	if closed {
+	if c.o.Manual { // on this goroutine, so that a simulation is the same every time
+		if again {
+			return nil
+		}
+		return c.close(ctx)
+	}
+	if !again {
+		go func() { // ends with the last call of the file system
+			c.closeErr = c.close(ctx)
+			close(c.ended)
+		}()
+	}
+	if !c.awaitEnd(ctx) {
+		return fmt.Errorf("close data directory %s: %w: a call of the file system is still under way, and the directory locked until it ends", c.dir, ctx.Err())
+	}
+	if again {
 		return nil
 	}
+	return c.closeErr
+}
+
+// awaitEnd waits until close has ended; false if ctx ended long before.
+func (c *Catalog) awaitEnd(ctx context.Context) bool {
+	select {
+	case <-c.ended:
+		return true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-c.ended:
+		return true
+	case <-grace.C:
+		return false
+	}
+}
+
+// close is what the first Close does.
+func (c *Catalog) close(ctx context.Context) error {
+	c.stopAppends(c.all())
+	c.changeMu.Lock()
+	defer c.changeMu.Unlock()
 	c.stop()
 	c.loop.Wait()
-	doubt := c.settle()
-	if doubt != nil {
-		c.abandonLeaving()
-	}
+	doubt := c.endChanges(ctx)
 	list := c.all()
 	settled := c.settleJournal(ctx, list)
 	if c.workers != nil {
@@ -171,7 +228,7 @@ func (c *Catalog) Close(ctx context.Context) error {
 		return err
 	}
 	err = errors.Join(err, settled, doubt)
-	whole := err == nil && !c.unseen && !slices.ContainsFunc(list, func(p *partition) bool { return p.err != nil && !p.missing })
+	whole := err == nil && !c.unseen && !c.deletionInPlace() && !slices.ContainsFunc(list, func(p *partition) bool { return p.err != nil && !p.missing })
 	if e := c.book.write(context.WithoutCancel(ctx), true); e != nil {
 		err = errors.Join(err, fmt.Errorf("write the checkpoints of %s: %w", c.dir, e))
 	}
@@ -186,6 +243,34 @@ func (c *Catalog) Close(ctx context.Context) error {
 	return errors.Join(err, c.lock.release())
 }
 
+// endChanges ends the doubt of changes that failed, and tries deletions that
+// are pending once more. The error is that the doubt cannot be ended.
+func (c *Catalog) endChanges(ctx context.Context) error {
+	if c.o.ReadOnly {
+		return nil
+	}
+	if err := c.settle(); err != nil {
+		for _, p := range c.leaving {
+			_ = p.log.Abandon() // what it has in memory stays, as after a crash
+		}
+		return err
+	}
+	if ctx.Err() == nil {
+		_ = c.finishDeletions("") // it tells what it could not do
+	}
+	return nil
+}
+
+// stopAppends refuses appends from now on; what was admitted is in.
+func (c *Catalog) stopAppends(list []*partition) {
+	_ = sideBySide(len(list), c.o.Parallelism, func(i int) error {
+		if list[i].log != nil {
+			list[i].log.StopAppends()
+		}
+		return nil
+	})
+}
+
 // settleJournal stops appends and lets the journal take what is queued, with
 // the checkpoints that it may need for that.
 func (c *Catalog) settleJournal(ctx context.Context, list []*partition) error {
@@ -193,11 +278,7 @@ func (c *Catalog) settleJournal(ctx context.Context, list []*partition) error {
 	if j == nil {
 		return nil
 	}
-	for _, p := range list {
-		if p.log != nil {
-			p.log.StopAppends()
-		}
-	}
+	c.stopAppends(list) // also those of partitions made since
 	return c.drainJournal(ctx, j)
 }
 

@@ -212,8 +212,11 @@ func (c *Catalog) makeDir(m member) error {
 			return fmt.Errorf("%w: its directory %s holds segments; move it away", ErrTopicExists, dir)
 		}
 	}
-	metadata := checkpoint.AppendPartitionMetadata(nil, checkpoint.PartitionMetadata{TopicID: m.topic.id})
-	return vfs.Replace(c.fs, filepath.Join(dir, checkpoint.PartitionMetadataFile), metadata)
+	path := filepath.Join(dir, checkpoint.PartitionMetadataFile)
+	if m.topic.id == (checkpoint.TopicID{}) { // Kafka's, and old: its partitions have no such file
+		return removeFile(c.fs, path)
+	}
+	return vfs.Replace(c.fs, path, checkpoint.AppendPartitionMetadata(nil, checkpoint.PartitionMetadata{TopicID: m.topic.id}))
 }
 
 // unmakeDirs removes directories without segments, as far as it goes: what

@@ -152,3 +152,18 @@ func (c *Catalog) setAside(tp topic.Partition, d manifestDeletion) error {
 	}
 	return c.fs.Rename(filepath.Join(c.dir, tp.String()), filepath.Join(c.dir, deletedName(tp, d.id)))
 }
+
+// deletionInPlace tells whether the directory of a deleted partition still has
+// its name: its log is as after a crash, and a clean mark would vouch for it.
+func (c *Catalog) deletionInPlace() bool {
+	for _, d := range c.manifest.deletions {
+		for i := range d.partitions {
+			found := directory{partition: topic.Partition{Topic: d.name, Index: i}}
+			err := found.inspect(c.fs, c.dir)
+			if !errors.Is(err, fs.ErrNotExist) && (err != nil || !found.contradicts(d.id)) {
+				return true
+			}
+		}
+	}
+	return false
+}

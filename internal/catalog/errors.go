@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/oncelog/oncelog/internal/topic"
 )
 
 // What a catalog refuses or reports, beside log.ErrClosed, log.ErrReadOnly and
@@ -60,4 +62,30 @@ func advice(err error) string {
 		return "; too many open files: raise the limit (ulimit -n)"
 	}
 	return ""
+}
+
+// confined tells whether an error of the file system says something about one
+// file: a bad sector, a permission, a name that is not what it should be. What
+// concerns the process or the device (descriptors, memory, space) is not.
+func confined(err error) bool {
+	for _, wide := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
+		if errors.Is(err, wide) {
+			return false
+		}
+	}
+	for _, narrow := range []error{syscall.EIO, fs.ErrPermission, syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP, syscall.EBADMSG, errDirty} {
+		if errors.Is(err, narrow) {
+			return true
+		}
+	}
+	return false
+}
+
+// errDirty is EUCLEAN, which not every system names: a file system found itself
+// damaged.
+const errDirty = syscall.Errno(117)
+
+// unusable is what a partition refuses with whose files cannot be worked with.
+func unusable(tp topic.Partition, err error) error {
+	return fmt.Errorf("use the files of %s: %w; repair that, then reopen the partition", tp, err)
 }

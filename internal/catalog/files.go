@@ -60,6 +60,7 @@ type directory struct {
 	partition topic.Partition
 	id        checkpoint.TopicID // zero if there is none or it cannot be read
 	segments  bool               // it holds a .log file
+	err       error              // why nothing is known of it, nil if it was inspected
 }
 
 // listPartitions lists the directories that are named like partitions. future

@@ -52,7 +52,10 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 		failed := c.checkpointSome(ctx, list)
 		var errs error
 		for tp, err := range failed {
-			if l, e := c.Partition(tp); e == nil && l.Failed() == nil {
+			c.mu.RLock()
+			p := c.partitions[tp]
+			c.mu.RUnlock()
+			if p != nil && p.log != nil && p.log.Failed() == nil {
 				errs = errors.Join(errs, err)
 				continue
 			}

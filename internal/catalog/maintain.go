@@ -50,9 +50,10 @@ func (c *Catalog) maintain() {
 		case <-c.background.Done():
 			return
 		}
+		now := time.Now()
+		c.tick(now)
 		c.trySettle()
 		c.tryFreeJournal()
-		now := time.Now()
 		busy := c.checkpointDue(now)
 		if now.Sub(m.retention) >= c.o.RetentionInterval {
 			m.retention = now
@@ -67,6 +68,13 @@ func (c *Catalog) maintain() {
 		} else {
 			timer.Reset(min(tickIdle, c.o.CheckpointInterval, c.o.RetentionInterval, c.o.ExpiryInterval))
 		}
+	}
+}
+
+// tick tells the logs the time, unless they were given a clock.
+func (c *Catalog) tick(now time.Time) {
+	if c.o.machineClock {
+		c.workers.Tick(now)
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 // directory byte for byte as it was, but for a dead process's id in .lock.
 func Open(o Options) (*Catalog, error) {
 	o = o.withDefaults()
-	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1, full: make(chan struct{}, 1)}
+	c := &Catalog{o: o, fs: o.Log.FS, dir: o.Dir, brokerEpoch: -1, full: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.backing = newBacking(c)
 	c.background, c.stop = context.WithCancel(context.Background())
 	if err := c.open(); err != nil {
@@ -79,6 +79,7 @@ func (c *Catalog) open() error {
 	}
 	c.tellRefused()
 	if !c.o.Manual {
+		c.tick(time.Now())
 		c.loop.Go(c.maintain) // ends when background does
 	}
 	return nil
@@ -216,6 +217,10 @@ func (c *Catalog) inspectAll(dirs []directory) ([]directory, error) {
 			gone[i] = true
 			return nil
 		}
+		if confined(err) { // it is some partition's, and that one refuses
+			dirs[i].segments, dirs[i].err = true, err
+			return nil
+		}
 		return err
 	})
 	kept := dirs[:0]
@@ -274,6 +279,9 @@ func (c *Catalog) load(m member) (*partition, error) {
 			return p, nil
 		case c.o.ReadOnly && errors.Is(p.err, fs.ErrNotExist):
 			p.missing = true // its topic was deleted meanwhile
+			return p, nil
+		case confined(p.err):
+			p.err = unusable(m.partition, p.err)
 			return p, nil
 		}
 		return nil, p.err
@@ -397,7 +405,15 @@ func (c *Catalog) recoverAll() error {
 			return nil
 		}
 		if _, err := p.log.Recover(c.background); err != nil {
-			return err
+			if !confined(err) && !errors.Is(err, log.ErrCorrupt) {
+				return err
+			}
+			// As after a crash in its recovery; the others serve.
+			err = errors.Join(unusable(p.Partition, err), p.log.Abandon())
+			c.mu.Lock()
+			c.partitions[p.Partition] = &partition{Partition: p.Partition, err: err}
+			c.mu.Unlock()
+			return nil
 		}
 		c.book.set(p.Partition, p.log.Points())
 		if bar.due() {

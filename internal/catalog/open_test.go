@@ -329,6 +329,73 @@ func TestPartitionRefuses(t *testing.T) {
 	}
 }
 
+// Files of one partition that cannot be worked with are that partition's: it
+// refuses, keeps all it has, the others serve, there is no clean mark, and once
+// they can be it serves again.
+func TestUnusableFiles(t *testing.T) {
+	logFile := func(op faultfs.Op) bool {
+		return strings.HasPrefix(op.Name, dataDir+"/a-1/") && strings.HasSuffix(op.Name, ".log")
+	}
+	inside := func(op faultfs.Op) bool { return strings.HasPrefix(op.Name, dataDir+"/a-1/") }
+	itself := func(op faultfs.Op) bool { return op.Name == dataDir+"/a-1" }
+	for _, c := range []struct {
+		name  string
+		kind  faultfs.Kind
+		match func(op faultfs.Op) bool
+		err   error
+	}{
+		{"bad sector", faultfs.Read, logFile, syscall.EIO},
+		{"no permission", faultfs.Open, logFile, syscall.EACCES},
+		{"directory without permission", faultfs.ReadDir, itself, syscall.EACCES},
+		{"damaged file system", faultfs.Open, inside, errDirty},
+		{"write of recovery", faultfs.Write, inside, syscall.EIO},
+		{"sync of recovery", faultfs.Sync, inside, syscall.EIO},
+	} {
+		for _, level := range []log.Durability{log.DurabilityFsync, log.DurabilityOS} {
+			for _, how := range []string{"reopened", "opened again", "killed and opened again"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", c.name, level, how), func(t *testing.T) {
+					mem := newMem(t)
+					s := mustOpen(t, on(mem))
+					mustCreate(t, s, "a", TopicConfig{Partitions: 3, Durability: level})
+					for i := range int32(3) {
+						mustAppend(t, s, at("a", i), "1", "2")
+					}
+					mem = mem.KillClone()
+					fsys := faultfs.New(mem, faultfs.Plan{Faults: []faultfs.Fault{{Kinds: []faultfs.Kind{c.kind}, Match: c.match, Err: c.err, Forever: true}}})
+					s = mustOpen(t, on(fsys))
+					if _, err := s.Partition(at("a", 1)); !errors.Is(err, c.err) || !strings.Contains(err.Error(), "reopen") {
+						t.Fatalf("got %v, want %v", err, c.err)
+					}
+					for _, i := range []int32{0, 2} { // also so much that journal and tail are used again
+						mustAppend(t, s, at("a", i), numbers(50)...)
+					}
+					switch how {
+					case "reopened":
+						fsys.SetPlan(faultfs.Plan{})
+						if err := s.Reopen(t.Context(), at("a", 1)); err != nil {
+							t.Fatal(err)
+						}
+					case "opened again":
+						mustClose(t, s)
+						if exists(mem, checkpoint.CleanShutdownFile) {
+							t.Error("a clean mark although a partition refuses")
+						}
+						s = mustOpen(t, on(mem))
+					default:
+						s = mustOpen(t, on(mem.KillClone()))
+					}
+					for i, n := range []int{52, 2, 52} {
+						if got := values(t, s, at("a", int32(i))); len(got) != n {
+							t.Errorf("a-%d holds %d records, want %d", i, len(got), n)
+						}
+					}
+					mustAppend(t, s, at("a", 1), "3")
+				})
+			}
+		}
+	}
+}
+
 // legacyMessage is a message of format 1: no key, value "v".
 const legacyMessage = "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x17" + "\x5b\xa3\x2c\x10" + "\x01\x00" + "\x00\x00\x00\x00\x00\x00\x00\x01" + "\xff\xff\xff\xff" + "\x00\x00\x00\x01v"
 

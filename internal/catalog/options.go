@@ -44,8 +44,9 @@ type Options struct {
 	ExpiryInterval     time.Duration // of producers; 0: 10 min
 	// Manual says that nothing happens by itself or side by side: Work and
 	// Checkpoint do what is due. It is for simulations.
-	Manual bool
-	Events func(Event) // may be nil; must not change the catalog: changeMu may be held
+	Manual       bool
+	machineClock bool
+	Events       func(Event) // may be nil; must not change the catalog: changeMu may be held
 }
 
 func (o Options) withDefaults() Options {
@@ -53,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.Log.FS = vfs.Machine()
 	}
 	if o.Log.Now == nil {
-		o.Log.Now = time.Now
+		o.Log.Now, o.machineClock = time.Now, !o.Manual
 	}
 	if o.Log.Logger == nil {
 		o.Log.Logger = slog.New(slog.DiscardHandler)

@@ -137,6 +137,19 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 	return nil
 }
 
+// slotFrames are the slots of a partition as frames, to be set aside: those that
+// hold what was acknowledged at DurabilityOS, since the machine has not stopped.
+func (r *recalled) slotFrames(key journal.Key) []journal.RescueFrame {
+	var frames []journal.RescueFrame
+	for _, p := range r.slots[key] {
+		if p.Certain {
+			frames = append(frames, journal.RescueFrame{Data: p.Source, Frame: journal.Frame{Topic: key.Topic, Partition: key.Partition,
+				Kind: journal.KindBytes, Segment: p.Segment, Pos: p.Pos, Length: p.Length, First: p.First, Next: p.Next}})
+		}
+	}
+	return frames
+}
+
 // pieces are what is recalled of a partition, in order.
 func (r *recalled) pieces(key journal.Key) []overlay.Piece {
 	pieces := slices.Clone(r.slots[key])
@@ -203,7 +216,8 @@ func (c *Catalog) settleRecalled(r *recalled) error {
 	var lost []journal.RescueFrame
 	for _, p := range c.all() {
 		if p.log == nil {
-			lost = append(lost, r.frames[c.keyOf(p.Partition)]...)
+			key := c.keyOf(p.Partition)
+			lost = append(append(lost, r.frames[key]...), r.slotFrames(key)...)
 		}
 	}
 	var err error

@@ -94,7 +94,10 @@ func resolveTopic(t manifestTopic, found []directory) (manifestTopic, []member) 
 		}
 		missing(index)
 		mine := member{partition: d.partition}
-		if d.contradicts(t.id) {
+		switch {
+		case d.err != nil:
+			mine.err = unusable(d.partition, d.err)
+		case d.contradicts(t.id):
 			mine.err = d.belongsElsewhere(t.id)
 		}
 		of = append(of, mine)
@@ -105,11 +108,12 @@ func resolveTopic(t manifestTopic, found []directory) (manifestTopic, []member) 
 	return t, of
 }
 
-// firstID is the id that the first directory with one says.
+// firstID is the id that the first directory with one says, of those that hold
+// anything.
 func firstID(dirs []directory) checkpoint.TopicID {
 	first := directory{}
 	for _, d := range dirs {
-		if d.id != (checkpoint.TopicID{}) && (first.partition.Topic == "" || d.partition.Index < first.partition.Index) {
+		if d.segments && d.id != (checkpoint.TopicID{}) && (first.partition.Topic == "" || d.partition.Index < first.partition.Index) {
 			first = d
 		}
 	}

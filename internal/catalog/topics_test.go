@@ -278,6 +278,40 @@ func TestPendingDeletion(t *testing.T) {
 	}
 }
 
+// A topic of Kafka's without an id is grown without one, also into what an
+// unfinished creation left.
+func TestAddPartitionsWithoutID(t *testing.T) {
+	mem := newMem(t)
+	for _, dir := range []string{"a-0", "a-1"} {
+		if err := mem.Mkdir(dataDir+"/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, mem, "a-0/00000000000000000000.log", string(record("x")))
+	left := checkpoint.AppendPartitionMetadata(nil, checkpoint.PartitionMetadata{TopicID: checkpoint.TopicID{1}})
+	put(t, mem, "a-1/"+checkpoint.PartitionMetadataFile, string(left))
+	c := mustOpen(t, on(mem))
+	if err := c.AddPartitions(t.Context(), "a", 3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(3) {
+		mustAppend(t, c, at("a", i), "y")
+	}
+	mustClose(t, c)
+	c = mustOpen(t, on(mem))
+	for i := range int32(3) {
+		if name := at("a", i).String() + "/" + checkpoint.PartitionMetadataFile; exists(mem, name) {
+			t.Errorf("%s says %q", name, content(t, mem, name))
+		}
+		if got := values(t, c, at("a", i)); got[len(got)-1] != "y" {
+			t.Errorf("partition %d holds %v", i, got)
+		}
+	}
+	if topics := c.Topics(); len(topics) != 1 || topics[0].ID != (checkpoint.TopicID{}) || !topics[0].Foreign {
+		t.Errorf("topics %+v", topics)
+	}
+}
+
 // When the manifest cannot be synced, nor put back, either of the two may be
 // what survives: both are a legal end.
 func TestManifestInDoubt(t *testing.T) {

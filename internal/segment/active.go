@@ -224,6 +224,9 @@ func (s *Segment) IndexesFull(indexBytes int) bool {
 	return x.Offsets.Len() >= indexBytes/index.OffsetEntrySize || x.TimeIndex.Len() >= indexBytes/index.TimeEntrySize-1
 }
 
+// FirstTimestamp is that of the first batch, as in Times. Writer only.
+func (s *Segment) FirstTimestamp() int64 { return s.active.indexer.Times.First }
+
 // Times tells the greatest timestamp of the segment, and the first.
 func (s *Segment) Times() (Times, error) {
 	s.timesMu.Lock()

@@ -30,7 +30,7 @@ type Listing struct {
 	Snapshots []int64        // ascending offsets of live snapshots
 
 	dir        string
-	unfinished []string    // swaps to remove first, while a .cleaned still says that they are to go
+	unfinished []string    // names to remove first, while another (a .cleaned, a directory) still says that they are to go
 	removed    []string    // names to remove then
 	renamed    [][2]string // names to rename last, in order
 	paths      map[Name]string
@@ -177,21 +177,34 @@ func (l *Listing) collect(fsys vfs.FS) error {
 			for k := KindLog; k < KindSnapshot; k++ {
 				files.Paths[k] = l.paths[Name{Offset: name.Offset, Kind: k}]
 			}
-			if l.directories[Name{Offset: name.Offset, Kind: KindTxnIndex}] {
+			if index := files.Paths[KindOffsetIndex]; index != "" && l.directories[Name{Offset: name.Offset, Kind: KindTxnIndex}] {
 				// Without an offset index the segment is walked, and all three are
-				// made anew: no file would mean that nothing was aborted.
+				// made anew: no transaction index beside it would mean that nothing
+				// was aborted.
+				l.unfinished = append(l.unfinished, l.discard(index)...)
 				files.Paths[KindOffsetIndex] = ""
 			}
 			l.Segments = append(l.Segments, files)
 		default:
 			if _, ok := l.paths[Name{Offset: name.Offset, Kind: KindLog}]; !ok {
-				l.removed = append(l.removed, filepath.Base(path))
+				l.removed = append(l.removed, l.discard(path)...)
 			}
 		}
 	}
 	slices.Sort(l.Snapshots)
 	slices.SortFunc(l.Segments, func(a, b SegmentFiles) int { return int(min(max(a.Base-b.Base, -1), 1)) })
 	return nil
+}
+
+// discard gives the names to remove so that a file that was to live goes: of
+// half a swap also what it would have replaced.
+func (l *Listing) discard(path string) []string {
+	names := []string{filepath.Base(path)}
+	if i := slices.IndexFunc(l.renamed, func(pair [2]string) bool { return pair[0] == names[0] }); i >= 0 {
+		names = append(names, l.renamed[i][1])
+		l.renamed = slices.Delete(l.renamed, i, i+1)
+	}
+	return names
 }
 
 var errIsDirectory = errors.New("is a directory where a segment file should be")
@@ -220,11 +233,14 @@ func (l *Listing) Apply(fsys vfs.FS) error {
 		if err := fsys.SyncDir(l.dir); err != nil {
 			return err
 		}
+		if name, ok := ParseName(pair[1]); ok {
+			l.paths[name] = filepath.Join(l.dir, pair[1])
+		}
 	}
 	for i := range l.Segments {
 		for k := range l.Segments[i].Paths {
 			if l.Segments[i].Paths[k] != "" {
-				l.Segments[i].Paths[k] = filepath.Join(l.dir, FileName(l.Segments[i].Base, Kind(k)))
+				l.Segments[i].Paths[k] = l.paths[Name{Offset: l.Segments[i].Base, Kind: Kind(k)}]
 			}
 		}
 	}

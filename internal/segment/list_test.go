@@ -42,6 +42,8 @@ var swapCases = []swapCase{
 		[]string{"0-10.log.swap", "0.index.swap", "10-20.log"}},
 	{"swap, half renamed into place", []string{"0-10.log", "0.index.swap", "0.timeindex.swap", "10-20.log"},
 		[]string{"0-10.log", "0.index.swap", "0.timeindex.swap", "10-20.log"}},
+	{"half a swap, its log deleted since", []string{"0-10.log.deleted", "0.index", "0.index.swap", "0.timeindex.swap", "10-20.log", "10.index"},
+		[]string{"10-20.log", "10.index"}},
 	{"unfinished group: a swap at or above the lowest cleaned goes", []string{"0-30.log", "0.index", "10-20.log.cleaned", "20-30.log.swap", "20.index.swap"},
 		[]string{"0-30.log", "0.index"}},
 	{"a swap below the lowest cleaned is finished", []string{"0-10.log", "10-20.log", "0-10.log.swap", "10-20.log.cleaned"},
@@ -206,5 +208,35 @@ func TestDirectoryInPlaceOfFile(t *testing.T) {
 	path := (*fs.PathError)(nil)
 	if _, err := List(b.mem, "/d"); !errors.As(err, &path) || path.Path != "/d/"+name(50, KindLog) {
 		t.Errorf("list: %v", err)
+	}
+}
+
+// TestTransactionIndexIsDirectory: with it the offset index goes, and first, so
+// that nothing is left that says of the segment that nothing was aborted in it.
+func TestTransactionIndexIsDirectory(t *testing.T) {
+	dead := errors.New("dead")
+	for n := 0; ; n++ {
+		b := newBed(t)
+		b.write(name(0, KindLog), join(history(0, 20)))
+		b.write(name(0, KindOffsetIndex), nil)
+		b.ok(b.mem.Mkdir("/d/"+name(0, KindTxnIndex), 0o755))
+		b.ok(b.mem.SyncDir("/d"))
+		fsys := faultfs.New(b.mem, faultfs.FailFrom(n, dead))
+		l, err := List(fsys, "/d")
+		if err == nil {
+			err = l.Apply(fsys)
+		}
+		for i := range uint64(8) {
+			mem := b.mem.CrashClone(vfs.CrashOptions{Rand: rand.New(rand.NewPCG(uint64(n), i)), KeepUnsynced: 0.5})
+			l, err := List(mem, "/d")
+			b.ok(err)
+			if len(l.Segments) != 1 || l.Segments[0].Paths[KindOffsetIndex] != "" {
+				t.Fatalf("operation %d: %+v", n, l.Segments)
+			}
+		}
+		if !fsys.Fired() {
+			b.ok(err)
+			break
+		}
 	}
 }

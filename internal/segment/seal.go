@@ -125,6 +125,17 @@ func (s *Segment) FlushIndexes() error {
 	return nil
 }
 
+// FlushTxnIndex is FlushIndexes for the aborted transactions alone, and tells
+// whether there was anything to write.
+func (s *Segment) FlushTxnIndex() (bool, error) {
+	const i = int(KindTxnIndex - KindOffsetIndex)
+	x := s.active.txns
+	if x.Len() == s.active.written[i] {
+		return false, nil
+	}
+	return true, s.flushIndex(i, KindTxnIndex, x.Len(), x.AppendTo, index.TxnEntrySize)
+}
+
 func (s *Segment) flushIndex(i int, k Kind, n int, appendTo func(dst []byte, from int) []byte, entrySize int) error {
 	a := s.active
 	if n == a.written[i] && n > 0 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -194,6 +195,34 @@ func BenchmarkMachine(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// What is no file is told, at once, whichever way it is opened: a pipe would
+// wait for its other end.
+func TestOpenWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, socket, device := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "device")
+	must(t, unix.Mkfifo(pipe, 0o644))
+	must(t, unix.Mknod(socket, unix.S_IFSOCK|0o644, 0))
+	must(t, os.Symlink("/dev/null", device))
+	for _, name := range []string{pipe, socket, device} {
+		for _, flag := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDWR | os.O_CREATE, os.O_WRONLY | os.O_CREATE | os.O_TRUNC} {
+			done := make(chan error, 1)
+			go func() {
+				f, err := Machine().OpenFile(name, flag, 0o644)
+				if err == nil {
+					err = f.Close()
+				}
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				wantErr(t, err, ErrNotRegular)
+			case <-time.After(10 * time.Second):
+				t.Fatalf("opening %s with flags %x waits", name, flag)
+			}
 		}
 	}
 }

@@ -21,8 +21,16 @@ func (m machine) Open(name string) (File, error) {
 	return m.OpenFile(name, os.O_RDONLY, 0)
 }
 
+// ErrNotRegular says that a pipe, a device or the like is where a file should
+// be.
+var ErrNotRegular = errors.New("vfs: not a regular file")
+
 func (machine) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, perm)
+	// O_NONBLOCK: a pipe would wait for its other end. It says nothing to files.
+	f, err := os.OpenFile(name, flag|unix.O_NONBLOCK, perm)
+	if errors.Is(err, unix.ENXIO) { // nobody at the other end, or a socket
+		err = errors.Join(err, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +39,8 @@ func (machine) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
 		err = &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
+	} else if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
