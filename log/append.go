@@ -77,7 +77,8 @@ func (r *request) release() {
 // that of the original, once that is safe. Errors: those of batch.Rules, of
 // producer state, ErrNoSpace (nothing was written, try again later),
 // ErrBatchTooLarge, ErrLatched, ErrClosed, ErrReadOnly; ErrOutcomeUnknown if
-// ctx ended while the batch waited to be durable. It allocates nothing in
+// ctx ended while the batch waited to be durable, ErrTruncated if a truncation
+// took it meanwhile. It allocates nothing in
 // steady state.
 func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appended, error) {
 	if err := l.admit(ctx); err != nil {
@@ -156,7 +157,7 @@ func (l *Log) admit(ctx context.Context) error {
 // append decides, writes and publishes under appendMu, then waits.
 func (l *Log) append(ctx context.Context, r *request, level Durability, noWait bool) (Appended, error) {
 	var a Appended
-	var safe int64
+	var safe promise
 	var err error
 	for again := true; again; {
 		l.lockAppend()
@@ -181,43 +182,46 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	return a, l.waitDurable(ctx, safe)
 }
 
-// appendLocked decides and writes. The answer may be given once everything below
-// offset safe is.
-func (l *Log) appendLocked(r *request) (a Appended, safe int64, err error) {
+// appendLocked decides and writes. The answer may be given once what is promised
+// is safe.
+func (l *Log) appendLocked(r *request) (a Appended, safe promise, err error) {
 	if err := l.writable(); err != nil {
-		return Appended{}, 0, err
+		return Appended{}, promise{}, err
 	}
-	end := l.logEnd.Load()
+	safe = l.upTo()
+	end := safe.offset
 	r.check.FirstEver = end == 0 && l.table.Len() == 0
 	verdict, err := l.table.Check(r.check)
 	if err != nil {
-		return Appended{}, 0, err
+		return Appended{}, promise{}, err
 	}
 	start := l.logStart.Load()
 	switch verdict.Kind {
 	case producerstate.Duplicate:
 		l.metrics.duplicates.Add(1)
 		a = Appended{BaseOffset: verdict.FirstOffset, LastOffset: verdict.LastOffset, Timestamp: verdict.Timestamp, LogStart: start, Duplicate: true}
-		return a, a.LastOffset + 1, nil
+		safe.offset = a.LastOffset + 1
+		return a, safe, nil
 	case producerstate.DoneMarker: // where the marker is nobody remembers, but it is in the log
-		return Appended{BaseOffset: -1, LastOffset: -1, Timestamp: -1, LogStart: start, Duplicate: true}, end, nil
+		return Appended{BaseOffset: -1, LastOffset: -1, Timestamp: -1, LogStart: start, Duplicate: true}, safe, nil
 	}
 	r.header.BaseOffset, r.header.MaxTimestamp = end, r.maxTimestamp
 	if err := l.makeRoomLocked(&r.header, r.now, r.marker != nil); err != nil {
-		return Appended{}, 0, err
+		return Appended{}, promise{}, err
 	}
 	at, err := l.seatLocked(end, r.header.Size)
 	if err != nil {
-		return Appended{}, 0, err
+		return Appended{}, promise{}, err
 	}
 	if err := l.writeLocked(r, at); err != nil {
-		return Appended{}, 0, l.latch("append to", err)
+		return Appended{}, promise{}, l.latch("append to", err)
 	}
 	a = Appended{BaseOffset: end, LastOffset: r.header.LastOffset(), Timestamp: batch.None, LogStart: start}
 	if r.appendTime {
 		a.Timestamp = r.now
 	}
-	return a, r.header.NextOffset(), nil
+	safe.offset = r.header.NextOffset()
+	return a, safe, nil
 }
 
 // writeLocked writes one admitted batch and makes it part of the log. An
@@ -286,8 +290,11 @@ func (l *Log) makeRoomLocked(h *batch.Header, now int64, marker bool) error {
 		need += segment.MarkerReserve
 	}
 	if l.mustRoll(c, h, now) {
-		err := l.rollLocked(h.BaseOffset, now, need)
-		if errors.Is(err, ErrNoSpace) && marker && l.fitsReserve(h) {
+		err := l.mayRollLocked()
+		if err == nil {
+			err = l.rollLocked(h.BaseOffset, now, need)
+		}
+		if full := err == errUnsealed && l.noSpace || errors.Is(err, ErrNoSpace); full && marker && l.fitsReserve(h) {
 			return nil
 		}
 		if err != nil {
@@ -339,6 +346,8 @@ func (l *Log) again(ctx context.Context, err error) (bool, error) {
 		err = l.back()
 	case errNoMemory:
 		err = l.waitMemory(ctx)
+	case errUnsealed:
+		err = l.relieve(ctx)
 	default:
 		return false, err
 	}

@@ -232,7 +232,7 @@ func (l *Log) writeSynced(bufs [][]byte) error {
 		if err = s.Datasync(); err == nil && l.dirUnsync.Swap(false) {
 			err = l.o.FS.SyncDir(l.o.Dir)
 		}
-		l.flushMu.Unlock()
+		l.unlockFlush()
 	}
 	l.appendMu.Lock()
 	l.busy, l.writing = false, false

@@ -104,10 +104,15 @@ func (l *Log) unwritten(deed string, cause error) error {
 
 // points are what a crash would have to start from, with maintainMu held.
 func (l *Log) points() Points {
-	return Points{RecoveryPoint: l.recoveryPoint, LogStart: l.logStart.Load(), HighWatermark: l.highWatermark.Load()}
+	p := Points{RecoveryPoint: l.recoveryPoint, LogStart: l.logStart.Load(), HighWatermark: l.highWatermark.Load()}
+	if !l.opened.Load() && !l.o.Clean { // nobody synced what was loaded
+		p.RecoveryPoint = min(p.RecoveryPoint, l.o.Points.RecoveryPoint)
+	}
+	return p
 }
 
-// Points are the positions to record for this log.
+// Points are the positions to record for this log. Before Recover the recovery
+// point is the one it was loaded with.
 func (l *Log) Points() Points {
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
@@ -142,7 +147,7 @@ func (l *Log) Close(ctx context.Context) (Points, error) {
 	}
 	l.leaveJournal()
 	l.flushMu.Lock()
-	defer l.flushMu.Unlock()
+	defer l.unlockFlush()
 	l.appendMu.Lock()
 	l.closed.Store(true)
 	l.appendMu.Unlock()
@@ -200,8 +205,14 @@ func (l *Log) closeCleanly() error {
 		return err
 	}
 	// A log that never held a record gets no snapshot, as in Kafka.
+	l.appendMu.Lock() // against who asks for producers or metrics
+	var snapshot []byte
 	if end > 0 || l.table.Len() > 0 {
-		if err := l.storeSnapshot(l.table.AppendSnapshot(nil), end); err != nil {
+		snapshot = l.table.AppendSnapshot(nil)
+	}
+	l.appendMu.Unlock()
+	if snapshot != nil {
+		if err := l.storeSnapshot(snapshot, end); err != nil {
 			return err
 		}
 	}
@@ -231,7 +242,7 @@ func (l *Log) Abandon() error {
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
 	l.flushMu.Lock()
-	defer l.flushMu.Unlock()
+	defer l.unlockFlush()
 	l.appendMu.Lock()
 	already := l.closed.Swap(true)
 	l.appendMu.Unlock()

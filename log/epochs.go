@@ -271,11 +271,11 @@ func (l *Log) BeginEpoch(epoch int32) error {
 		l.appendMu.Unlock()
 		return err
 	}
-	end := l.logEnd.Load()
-	l.epochs.assign(epoch, end)
+	begin := l.upTo()
+	l.epochs.assign(epoch, begin.offset)
 	l.appendMu.Unlock()
 	// An epoch that begins behind the end of what a crash leaves is forgotten.
-	if err := l.waitDurable(context.Background(), end); err != nil {
+	if err := l.waitDurable(context.Background(), begin); err != nil {
 		return err
 	}
 	l.maintainMu.Lock()

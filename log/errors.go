@@ -20,6 +20,9 @@ var (
 	// ErrOutcomeUnknown: the wait for durability ended early. The append is in
 	// the log and may survive a crash or not.
 	ErrOutcomeUnknown = errors.New("log: outcome unknown")
+	// ErrTruncated: a truncation took the append before it was safe. It is not in
+	// the log.
+	ErrTruncated = errors.New("log: truncated before it was safe")
 	// ErrLatched: an earlier write or flush failed; the log takes no more
 	// appends until it is reopened. It wraps that failure.
 	ErrLatched = errors.New("log: latched by an earlier I/O error; reopen the partition")

@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/oncelog/oncelog/internal/plant"
@@ -16,12 +17,18 @@ const flushDueBytes = 1 << 20
 func (l *Log) flush() error {
 	l.flushMu.Lock()
 	err := l.flushLocked()
-	l.flushMu.Unlock()
-	l.lead()
+	l.unlockFlush()
 	if err != nil {
 		return l.refused(err)
 	}
 	return nil
+}
+
+// unlockFlush gives flushMu back, from whatever it was taken for. Those who came
+// meanwhile for a flush could not take it and wait: one of them goes next.
+func (l *Log) unlockFlush() {
+	l.flushMu.Unlock()
+	l.lead()
 }
 
 // flushLocked is flush with flushMu held, for what is published when it
@@ -103,7 +110,8 @@ func (l *Log) flushIfDue(level Durability) {
 	}
 }
 
-// Sync returns once everything appended before the call is on the device.
+// Sync returns once everything appended before the call, and not truncated
+// meanwhile, is on the device.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.writable(); err != nil {
 		return err
@@ -111,9 +119,14 @@ func (l *Log) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	end := l.logEnd.Load()
-	if l.durable.Load() >= end && !l.dirUnsync.Load() {
-		return nil
+	for {
+		p := l.upTo()
+		if l.durable.Load() >= p.offset && !l.dirUnsync.Load() {
+			return nil
+		}
+		err := l.waitDurable(ctx, p)
+		if !errors.Is(err, ErrTruncated) { // else there is less to wait for
+			return err
+		}
 	}
-	return l.waitDurable(ctx, end)
 }

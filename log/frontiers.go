@@ -121,8 +121,12 @@ func (l *Log) publishLocked(end int64, done producerstate.CompletedTxn, isDone b
 
 // raiseLocked moves the high watermark up, with frontierMu held.
 func (l *Log) raiseLocked(highWatermark int64) {
+	highWatermark = min(highWatermark, l.logEnd.Load())
+	if l.cutting {
+		highWatermark = min(highWatermark, l.cutAt)
+	}
 	if highWatermark > l.highWatermark.Load() {
-		l.highWatermark.Store(min(highWatermark, l.logEnd.Load()))
+		l.highWatermark.Store(highWatermark)
 	}
 	l.deriveLocked()
 }
@@ -141,6 +145,7 @@ func (l *Log) deriveLocked() {
 // level asks for it.
 func (l *Log) flushed(end int64) {
 	l.frontierMu.Lock()
+	end = min(end, l.logEnd.Load()) // what a truncation cuts is durable perhaps, but not for long
 	if end > l.durable.Load() {
 		l.durable.Store(end)
 	}
@@ -152,7 +157,8 @@ func (l *Log) flushed(end int64) {
 }
 
 // AdvanceHighWatermark moves the high watermark of a replicated log up to
-// offset, at most to the log end. It never moves back.
+// offset, at most to the log end, or where a truncation has begun. It never
+// moves back.
 func (l *Log) AdvanceHighWatermark(offset int64) {
 	l.frontierMu.Lock()
 	l.raiseLocked(offset)

@@ -64,11 +64,16 @@ type Log struct {
 	journaled  reach      // what the journal holds lies below
 	undecided  int64      // first offset of the earliest open transaction
 	completed  completed
+	cutting    bool  // a truncation begins,
+	cutAt      int64 // at an offset that the high watermark must not pass
 
 	waitMu       sync.Mutex // leaf
 	waiting      []*waiter
 	waitingCount atomic.Int32
 	waiters      sync.Pool // of *waiter
+
+	firstEra era
+	lastEra  atomic.Pointer[era] // nil: there was no truncation yet
 
 	outbox outbox
 

@@ -52,6 +52,22 @@ type ReadOptions struct {
 // Close the answer to give its memory back. It takes no lock and allocates
 // nothing in steady state.
 func (l *Log) Read(offset int64, o ReadOptions) (*Fetched, error) {
+	o.BytesMax = min(max(orDefault(o.BytesMax, DefaultReadBytes), 1), SegmentBytesLimit)
+	for {
+		e := l.era()
+		f, err := l.read(offset, o)
+		// What was read where the log was cut meanwhile may be anything. Only
+		// replicas read that far; others may have looked a little farther.
+		if !e.ended() || err == nil && !o.Replica {
+			return f, err
+		}
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func (l *Log) read(offset int64, o ReadOptions) (*Fetched, error) {
 	if l.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -66,13 +82,13 @@ func (l *Log) Read(offset int64, o ReadOptions) (*Fetched, error) {
 	}
 	f.from, f.next = offset, offset
 	if offset < f.LogStart || offset > f.LogEnd {
+		err := &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
 		f.Close()
-		return nil, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
+		return nil, err
 	}
 	if offset >= bound {
 		return f, nil
 	}
-	o.BytesMax = min(max(orDefault(o.BytesMax, DefaultReadBytes), 1), SegmentBytesLimit)
 	if err := l.fill(f, bound, o); err != nil {
 		f.Close()
 		return nil, err
@@ -168,13 +184,14 @@ func (l *Log) Aborted(from, upper int64) (found []index.AbortedTxn, err error) {
 }
 
 // look gives the list of segments to who looks something up, and a newer one if
-// a segment of it was deleted or cut before it was used.
+// a segment of it was deleted or cut before or while it was used.
 func (l *Log) look(up func(v *view) error) (err error) {
 	for range readRetries {
 		if l.closed.Load() {
 			return ErrClosed
 		}
-		if err = up(l.view.Load()); !errors.Is(err, segment.ErrGone) {
+		e := l.era()
+		if err = up(l.view.Load()); err == nil || !errors.Is(err, segment.ErrGone) && !e.ended() {
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -130,4 +131,21 @@ func TestReadBytesMax(t *testing.T) {
 		t.Errorf("no byte allowed: %d answered, %v", len(f.Bytes()), err)
 	}
 	f.Close()
+}
+
+// TestReadOutOfRange: the error tells what the log holds.
+func TestReadOutOfRange(t *testing.T) {
+	b := newBed(t, Config{Delete: true})
+	for range 5 {
+		b.append(plain(2, "x"))
+	}
+	if _, err := b.l.DeleteRecords(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, offset := range []int64{-1, 0, 2, 11, math.MaxInt64} {
+		_, err := b.l.Read(offset, ReadOptions{})
+		if got, ok := errors.AsType[*OffsetError](err); !ok || *got != (OffsetError{Requested: offset, LogStart: 3, LogEnd: 10}) {
+			t.Errorf("read %d: %v", offset, err)
+		}
+	}
 }

@@ -32,8 +32,10 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 		return Appended{}, err
 	}
 	now := l.o.Now().UnixMilli()
+	safe := promise{offset: run.NextOffset()}
 	for again := true; again; {
 		l.lockAppend()
+		safe.era = l.era()
 		err = l.appendReplicaLocked(raw, &run, now)
 		l.appendMu.Unlock()
 		again, err = l.again(ctx, err)
@@ -44,7 +46,7 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 	l.written(raw)
 	a := Appended{BaseOffset: run.BaseOffset, LastOffset: run.LastOffset(), Timestamp: batch.None, LogStart: l.logStart.Load()}
 	if !o.NoWait && l.level() == DurabilityFsync {
-		return a, l.waitDurable(ctx, run.NextOffset())
+		return a, l.waitDurable(ctx, safe)
 	}
 	l.flushIfDue(DurabilityDefault)
 	return a, nil

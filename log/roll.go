@@ -1,6 +1,7 @@
 package log
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,32 @@ import (
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
+
+// sealingMax is how many rolled segments may wait to be sealed. They take memory
+// and open files, and recovery would have to check them; so the append that would
+// roll one more seals them first.
+const sealingMax = 16
+
+// errUnsealed says that too many segments wait to be sealed; nothing happened.
+var errUnsealed = errors.New("log: too many segments to seal")
+
+func (l *Log) mayRollLocked() error {
+	if len(l.sealing) >= sealingMax {
+		return errUnsealed
+	}
+	return nil
+}
+
+// relieve seals what waits for it, beside the workers. The journal goes first:
+// what it does not hold whole cannot be sealed.
+func (l *Log) relieve(ctx context.Context) error {
+	if j := l.journal(); j != nil {
+		if err := l.settleJournal(ctx, j); err != nil {
+			return err
+		}
+	}
+	return l.maintain()
+}
 
 // rollLocked makes a new active segment at base, with room for what is to be
 // appended. Its predecessor is sealed later, off the append lock; only the
@@ -69,12 +96,18 @@ func (l *Log) Roll() error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	l.lockAppend()
-	err := l.writable()
-	if err == nil && l.active.Size() > 0 {
-		err = l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli(), 0)
+	var err error
+	for again := true; again; {
+		l.lockAppend()
+		if err = l.writable(); err == nil && l.active.Size() > 0 {
+			err = l.mayRollLocked()
+			if err == nil {
+				err = l.rollLocked(l.logEnd.Load(), l.o.Now().UnixMilli(), 0)
+			}
+		}
+		l.appendMu.Unlock()
+		again, err = l.again(context.Background(), err)
 	}
-	l.appendMu.Unlock()
 	if err != nil {
 		return l.refused(err)
 	}
@@ -162,8 +195,7 @@ func (l *Log) seal(s sealing) error {
 	if err == nil {
 		err = s.segment.Trim()
 	}
-	l.flushMu.Unlock()
-	l.lead()
+	l.unlockFlush()
 	if err == nil {
 		err = s.segment.Seal()
 	}

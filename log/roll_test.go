@@ -1,11 +1,13 @@
 package log
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -223,5 +225,81 @@ func TestPreparedSegment(t *testing.T) {
 	m.ok(m.close())
 	if prepared() {
 		t.Error("a clean close left a prepared segment")
+	}
+}
+
+// TestSegmentsWaitingToBeSealed: however quickly segments are rolled, only so
+// many wait to be sealed.
+func TestSegmentsWaitingToBeSealed(t *testing.T) {
+	c := Config{SegmentBytes: 1000, IndexIntervalBytes: 100}
+	eitherWay(t, c, func(t *testing.T, b *bed) {
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for i := range 100 {
+					if _, err := b.l.Append(context.Background(), plain(2, "fills a segment soon"), AppendOptions{NoWait: i%5 > 0}); err != nil {
+						t.Error(err)
+						return
+					}
+					if n := b.l.unsealed.Load(); n > sealingMax {
+						t.Errorf("%d segments wait", n)
+					}
+				}
+			})
+		}
+		group.Wait()
+		for range 2 * sealingMax {
+			b.append(plain(2, "x"))
+			if err := b.l.Roll(); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.l.unsealed.Load(); n > sealingMax {
+				t.Errorf("%d segments wait", n)
+			}
+		}
+		if n := len(bases(b.l)); n < 4*sealingMax {
+			t.Errorf("only %d segments", n)
+		}
+		b.reopen()
+		if got := len(b.read(0, ReadOptions{})); got != 400+2*sealingMax {
+			t.Errorf("%d batches", got)
+		}
+	})
+}
+
+// TestSealingOnAFullDisk: an append that finds too many segments to seal, and no
+// room to, is refused; the transaction still ends, and appends go on once there
+// is room.
+func TestSealingOnAFullDisk(t *testing.T) {
+	m := newMachine(t, Config{SegmentBytes: 1000, IndexIntervalBytes: 100})
+	p := batch.Producer{ID: 7, Epoch: 1}
+	g, _, err := m.l.Guard(p, 0, false)
+	m.ok(err)
+	_, err = m.l.Append(t.Context(), transactional(p, 0, 1), AppendOptions{Guard: g})
+	m.ok(err)
+	m.fs.SetPlan(faultfs.Plan{Hook: func(op faultfs.Op) error {
+		if strings.Contains(op.Name, "index") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	n := 0
+	for err == nil {
+		_, err = m.l.Append(t.Context(), plain(2, "fills a segment soon"), AppendOptions{})
+		n++
+	}
+	if !errors.Is(err, ErrNoSpace) || m.l.Failed() != nil {
+		t.Fatalf("append %d: %v, %v", n, err, m.l.Failed())
+	}
+	if waits := m.l.unsealed.Load(); waits != sealingMax {
+		t.Errorf("%d segments wait", waits)
+	}
+	_, err = m.l.AppendMarker(t.Context(), batch.Marker{Producer: p, Commit: true, Timestamp: epoch2023}, MarkerOptions{})
+	m.ok(err)
+	m.fs.SetPlan(faultfs.Plan{})
+	_, err = m.l.Append(t.Context(), plain(2, "there is room again"), AppendOptions{})
+	m.ok(err)
+	if waits := m.l.unsealed.Load(); waits > 1 {
+		t.Errorf("%d segments wait", waits)
 	}
 }

@@ -13,9 +13,10 @@ import (
 // Truncate takes the suffix of the log from offset on away: files, indexes,
 // leader epochs, producer state and transactions go back to what they were.
 // offset must be the base offset of a batch (ErrNotBatchBoundary), at or above
-// the high watermark (ErrBelowHighWatermark); at or behind the log end nothing
-// happens. On return it is durable. Appends wait meanwhile. An I/O error in
-// the middle latches the log.
+// the high watermark (ErrBelowHighWatermark); at or behind the log end no batch
+// goes, but epochs that began there and have none do. On return it is durable.
+// Appends wait meanwhile; those that were taken away before they were safe end
+// with ErrTruncated. An I/O error in the middle latches the log.
 func (l *Log) Truncate(ctx context.Context, offset int64) error {
 	if err := l.writable(); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (l *Log) truncate(ctx context.Context, offset int64) error {
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
 	l.flushMu.Lock()
-	defer l.flushMu.Unlock()
+	defer l.unlockFlush()
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if l.closed.Load() {
@@ -74,7 +75,7 @@ func (l *Log) beginTruncation(ctx context.Context, offset int64) (base, pos int6
 	}
 	defer l.maintainMu.Unlock()
 	l.flushMu.Lock()
-	defer l.flushMu.Unlock()
+	defer l.unlockFlush()
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if err := l.writable(); err != nil {
@@ -85,9 +86,11 @@ func (l *Log) beginTruncation(ctx context.Context, offset int64) (base, pos int6
 		return 0, -1, l.dropEpochs(max(f.LogEnd, f.LogStart+1))
 	case offset < f.LogStart:
 		return 0, -1, &OffsetError{Requested: offset, LogStart: f.LogStart, LogEnd: f.LogEnd}
-	case offset < f.HighWatermark:
-		return 0, -1, fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, f.HighWatermark)
 	}
+	if err := l.holdHighWatermark(offset); err != nil {
+		return 0, -1, err
+	}
+	defer l.freeHighWatermark()
 	v := l.view.Load()
 	s := v.segments[v.find(offset)]
 	if pos, err = batchStart(s, offset); err != nil {
@@ -104,8 +107,30 @@ func (l *Log) beginTruncation(ctx context.Context, offset int64) (base, pos int6
 	l.recoveryPoint = points.RecoveryPoint
 	l.frontierMu.Lock()
 	l.logEnd.Store(offset)
+	l.durable.Store(min(l.durable.Load(), offset))
 	l.frontierMu.Unlock()
+	l.endEraLocked(offset)
+	l.wakeAll()
 	return s.Base, pos, nil
+}
+
+// holdHighWatermark keeps the high watermark, which is moved from outside, from
+// passing the offset of a truncation while that begins; from then on the log end
+// does. ErrBelowHighWatermark if it has passed it already.
+func (l *Log) holdHighWatermark(offset int64) error {
+	l.frontierMu.Lock()
+	defer l.frontierMu.Unlock()
+	if seen := l.highWatermark.Load(); offset < seen {
+		return fmt.Errorf("%w: truncation to %d, readers have seen up to %d", ErrBelowHighWatermark, offset, seen)
+	}
+	l.cutting, l.cutAt = true, offset
+	return nil
+}
+
+func (l *Log) freeHighWatermark() {
+	l.frontierMu.Lock()
+	l.cutting = false
+	l.frontierMu.Unlock()
 }
 
 // lockSealed locks maintainMu with no rolled segment left to seal. Appends are
@@ -184,7 +209,8 @@ func batchStart(s *segment.Segment, offset int64) (int64, error) {
 
 // truncateLocked cuts at a batch start, below which the recorded recovery point
 // lies. What stays is brought into the files first, so that no memory is needed
-// any more.
+// any more. Readers go on meanwhile: the list that they find never has a segment
+// that is retired.
 func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	for j, s := range v.segments {
 		below := s.Size()
@@ -206,7 +232,6 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	l.logEnd.Store(offset)
 	l.durable.Store(min(l.durable.Load(), offset))
 	l.filed.Store(min(l.filed.Load(), offset))
-	l.completed.truncate(offset)
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)
 	kept := l.snapshots[:0]
@@ -218,6 +243,7 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 		}
 	}
 	l.snapshots = kept
+	l.view.Store(&view{v.segments[:i+1]})
 	cut := slices.Clone(v.segments[i+1:])
 	slices.Reverse(cut) // the last goes first: no hole, ever
 	for _, s := range cut {
@@ -236,9 +262,12 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	if err != nil {
 		return err
 	}
-	segments := append(v.segments[:i:i], active)
+	old, segments := v.segments[i], append(v.segments[:i:i], active)
 	l.view.Store(&view{segments})
 	l.active, l.rollAfter = active, l.o.Now().UnixMilli()
+	if err := old.Retire(); err != nil {
+		return err
+	}
 	if start := l.logStart.Load(); start > 0 {
 		// The epoch that holds the log start stays: its batches were deleted, and
 		// a leader must not fall behind it.
@@ -249,10 +278,15 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	if err := l.epochs.write(l.o.FS, l.o.Dir); err != nil {
 		return err
 	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil { // indexes
+		return err
+	}
 	return l.rebuildProducers(offset)
 }
 
-// rebuildProducers makes the producer state of the cut log anew.
+// rebuildProducers makes the producer state of the cut log anew. Until then the
+// transactions whose marker was cut bound the last stable offset as completed
+// ones: none of those markers was below the high watermark.
 func (l *Log) rebuildProducers(end int64) error {
 	p := &loadPlan{listing: segment.SnapshotsOnly(l.o.Dir, l.snapshots)}
 	table, at, err := l.newestSnapshot(p, l.view.Load().segments[0].Base, end)
@@ -269,8 +303,10 @@ func (l *Log) rebuildProducers(end int64) error {
 	}
 	l.frontierMu.Lock()
 	l.undecided = undecided
+	l.completed.truncate(end)
 	l.deriveLocked()
 	l.frontierMu.Unlock()
+	l.wake()
 	return nil
 }
 

@@ -1,11 +1,18 @@
 package log
 
 import (
+	"context"
 	"errors"
+	"math"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/internal/vfs/faultfs"
 )
 
 // follower is a log whose high watermark is moved from outside: 0.
@@ -149,5 +156,102 @@ func TestTruncateEpochs(t *testing.T) {
 		if got := m.l.Epochs(); !slices.Equal(got, want[:c.epochs]) {
 			t.Errorf("truncated to %d and opened: epochs %v, want %v", c.n, got, want[:c.epochs])
 		}
+	}
+}
+
+// TestTruncateHoldsTheHighWatermark: a leader that moves the high watermark
+// while a truncation begins does not move it behind the new end.
+func TestTruncateHoldsTheHighWatermark(t *testing.T) {
+	for _, room := range []error{nil, ErrNoSpace} {
+		m := follower(t, small, 30)
+		at, end := m.batches[20].BaseOffset(), m.end()
+		m.l.AdvanceHighWatermark(m.batches[10].BaseOffset())
+		m.l.o.Checkpoints = points(func() error {
+			m.l.AdvanceHighWatermark(end)
+			if f := m.l.Frontiers(); f.HighWatermark > at || f.LastStable > f.HighWatermark {
+				t.Errorf("meanwhile: %+v", f)
+			}
+			return room
+		})
+		if err := m.l.Truncate(t.Context(), at); !errors.Is(err, room) {
+			t.Fatal(err)
+		}
+		want := Frontiers{HighWatermark: at, LogEnd: at}
+		if room != nil { // nothing was cut
+			want.LogEnd = end
+		}
+		if f := m.l.Frontiers(); f.HighWatermark != want.HighWatermark || f.LogEnd != want.LogEnd {
+			t.Errorf("%v: %+v, want %+v", room, f, want)
+		}
+		m.l.AdvanceHighWatermark(end)
+		if f := m.l.Frontiers(); f.HighWatermark != f.LogEnd {
+			t.Errorf("%v: held for ever: %+v", room, f)
+		}
+	}
+}
+
+// points are Checkpoints that do something while they record.
+type points func() error
+
+func (p points) Record(context.Context, topic.Partition, Points) error { return p() }
+
+// TestTruncateKeepsTheLastStableOffset: while the marker of a transaction is
+// cut, and with it everything is made anew that knew of it, readers do not get
+// past the beginning of the transaction.
+func TestTruncateKeepsTheLastStableOffset(t *testing.T) {
+	m := follower(t, Config{}, 0)
+	p := batch.Producer{ID: 7, Epoch: 1}
+	history := []batch.Batch{
+		plain(1, "x"),          // 0
+		transactional(p, 0, 2), // 1, 2
+		plain(3, "x"),          // 3–5
+		batch.AppendMarker(nil, batch.Marker{Producer: p, Timestamp: epoch2023}), // 6
+	}
+	for _, v := range history {
+		v.Stamp(m.l.Frontiers().LogEnd, 0)
+		_, err := m.l.AppendReplica(t.Context(), v, ReplicaOptions{})
+		m.ok(err)
+	}
+	m.ok(m.checkpoint())
+	looked := 0
+	m.fs.SetPlan(faultfs.Plan{Hook: func(faultfs.Op) error {
+		m.l.AdvanceHighWatermark(6)
+		looked++
+		if f := m.l.Frontiers(); f.LastStable > 1 {
+			t.Errorf("last stable %d, a transaction is open from 1", f.LastStable)
+		}
+		return nil
+	}})
+	m.ok(m.l.Truncate(t.Context(), 6))
+	m.fs.SetPlan(faultfs.Plan{})
+	if f := m.l.Frontiers(); looked == 0 || f.LastStable != 1 || f.HighWatermark != 6 {
+		t.Errorf("looked %d times; %+v", looked, f)
+	}
+}
+
+// TestTruncateLeavesNoWaiter: an append that came for a flush while a truncation
+// held the lock for it is flushed afterwards.
+func TestTruncateLeavesNoWaiter(t *testing.T) {
+	b := newBed(t, Config{})
+	b.l.flushMu.Lock() // as a truncation does
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.l.Append(context.Background(), plain(1, "x"), AppendOptions{})
+		done <- err
+	}()
+	for b.l.waitingCount.Load() == 0 {
+		runtime.Gosched()
+	}
+	b.l.flushMu.Unlock()
+	if err := b.l.Truncate(t.Context(), math.MaxInt64); err != nil { // cuts nothing
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("waits for ever")
 	}
 }

@@ -162,18 +162,35 @@ func (w *waiter) notify() {
 	}
 }
 
-// waitDurable waits until everything below offset is on the device, making
-// the flush itself when nobody else is at it.
-func (l *Log) waitDurable(ctx context.Context, offset int64) error {
-	if l.durable.Load() >= offset {
-		return nil
+// waitDurable waits until what was promised is on the device, making the flush
+// itself when nobody else is at it. ErrTruncated if it was cut: the frontier may
+// come by its offset again, with other batches below.
+func (l *Log) waitDurable(ctx context.Context, p promise) error {
+	var err error
+	switch j := l.journal(); {
+	case l.durable.Load() >= p.offset:
+	case j != nil:
+		err = l.waitJournal(ctx, j, p)
+	default:
+		err = l.waitFlush(ctx, p)
 	}
-	if j := l.journal(); j != nil {
-		return l.waitJournal(ctx, j, offset)
+	// Looked at last: nothing is appended at that offset before the era ended.
+	if p.era.took(p.offset) {
+		return ErrTruncated
 	}
-	w := l.register(FrontierDurable, offset, true)
+	return err
+}
+
+// awaited tells whether what was promised has to be waited for still.
+func (l *Log) awaited(p promise) bool {
+	return l.durable.Load() < p.offset && !p.era.took(p.offset)
+}
+
+// waitFlush is waitDurable for a log that flushes its files itself.
+func (l *Log) waitFlush(ctx context.Context, p promise) error {
+	w := l.register(FrontierDurable, p.offset, true)
 	defer l.deregister(w)
-	for l.durable.Load() < offset {
+	for l.awaited(p) {
 		if err := l.hopeless(FrontierDurable); err != nil {
 			if errors.Is(err, ErrClosed) { // abandoned with the append in it
 				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
@@ -182,10 +199,7 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 		}
 		if l.flushMu.TryLock() {
 			err := l.flushLocked()
-			l.flushMu.Unlock()
-			// Those who came while the flush ran could not take the lock and
-			// wait: one of them goes next.
-			l.lead()
+			l.unlockFlush()
 			if err != nil && !errors.Is(err, ErrClosed) {
 				return l.refused(err)
 			}
@@ -203,16 +217,16 @@ func (l *Log) waitDurable(ctx context.Context, offset int64) error {
 	return nil
 }
 
-// waitJournal waits until the journal holds everything below offset, flushing
-// it when nobody else is at it. Registered first, then the frontier read again,
+// waitJournal waits until the journal holds what was promised, flushing it when
+// nobody else is at it. Registered first, then the frontier read again,
 // then the flush tried: whoever flushes meanwhile either collects the append
 // and wakes this waiter, or finds it waiting when done and hands over.
-func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, offset int64) error {
-	w := l.register(FrontierDurable, offset, false)
+func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, p promise) error {
+	w := l.register(FrontierDurable, p.offset, false)
 	defer l.deregister(w)
 	j.Waiting(1)
 	defer j.Waiting(-1)
-	for l.durable.Load() < offset {
+	for l.awaited(p) {
 		if err := l.hopeless(FrontierDurable); err != nil {
 			if errors.Is(err, ErrClosed) {
 				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
@@ -224,7 +238,7 @@ func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, offset int64)
 		}
 		if l.o.Workers.manual {
 			before := j.Stats().Runs
-			if l.o.Backing.Help(); l.durable.Load() < offset && j.Stats().Runs == before && l.latched() == nil {
+			if l.o.Backing.Help(); l.awaited(p) && j.Stats().Runs == before && l.latched() == nil {
 				return fmt.Errorf("%w: the journal is full, and what would empty it finds no room: %w", ErrOutcomeUnknown, ErrNoSpace)
 			}
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncelog/oncelog"
+	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
@@ -36,8 +38,8 @@ deleted by retention. Run again on a directory in order it changes nothing.
 
 Ctrl-C stops safely: what is done stays done, and the next run goes on.
 
-Exit status: 0 in order and closed cleanly, 1 some partitions refuse to open,
-2 not done (wrong usage included), or stopped.`,
+Exit status: 0 in order and closed cleanly, 1 some partitions are damaged,
+2 not done or not all (no permission, wrong usage), or stopped.`,
 		Example: `  oncelog recover /var/lib/kafka/data
 
   # what was cut, as JSON
@@ -171,17 +173,32 @@ func (r *recovery) event(e oncelog.Event) {
 
 // verdict ends a run that was done.
 func (r *recovery) verdict() error {
-	refused := 0
+	refused, blind := 0, error(nil)
 	for _, p := range r.partitions {
 		if p.refused != nil {
 			refused++
+			if blind == nil && !refusedAsDamaged(p.refused) {
+				blind = p.refused
+			}
 		}
 	}
 	switch {
+	case blind != nil:
+		advice := ""
+		if errors.Is(blind, fs.ErrPermission) {
+			advice = "; give this user read and write permission on the directory and all in it"
+		}
+		return &exitError{code: exitBlind, err: fmt.Errorf("%d of %d partitions refuse to open, the others are in order; the directory is not marked clean: %w%s", refused, len(r.partitions), blind, advice)}
 	case refused > 0:
 		return &exitError{code: exitDamaged, err: fmt.Errorf("%d of %d partitions refuse to open, the others are in order; the directory is not marked clean", refused, len(r.partitions))}
 	case !r.closed:
 		fmt.Fprintf(r.stderr, "oncelog: %s is not marked clean: it holds copies that Kafka is moving here (-future), which Kafka has to recover\n", r.dir)
 	}
 	return nil
+}
+
+// refusedAsDamaged tells whether a partition refuses because of what is in it, rather
+// than because it could not be read.
+func refusedAsDamaged(err error) bool {
+	return errors.Is(err, oncelog.ErrCorrupt) || errors.Is(err, batch.ErrLegacyMagic) || errors.Is(err, oncelog.ErrPartitionMissing)
 }

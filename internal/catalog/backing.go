@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -57,7 +58,7 @@ func (b *backing) Journal() (*journal.Journal, error) {
 func (b *backing) Help() { b.c.Work() }
 
 // FreeJournal implements log.Backing.
-func (b *backing) FreeJournal() { b.c.tryFreeJournal() }
+func (b *backing) FreeJournal() { b.c.tryFreeJournal(context.Background()) }
 
 func (b *backing) running() *journal.Journal {
 	if b == nil {

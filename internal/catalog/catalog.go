@@ -29,6 +29,7 @@ type Catalog struct {
 	workers     *log.Workers  // nil if read-only
 	backing     *backing      // nil if read-only or direct
 	full        chan struct{} // half of the journal is full
+	drained     atomic.Bool   // the journal holds all there will be, and no half is freed any more
 	background  context.Context
 	stop        context.CancelFunc // ends background
 	loop        sync.WaitGroup     // the maintenance loop
@@ -279,7 +280,10 @@ func (c *Catalog) settleJournal(ctx context.Context, list []*partition) error {
 		return nil
 	}
 	c.stopAppends(list) // also those of partitions made since
-	return c.drainJournal(ctx, j)
+	err := c.drainJournal(ctx, j)
+	// Logs are closed from here on: their checkpoints are over.
+	c.drained.Store(true)
+	return err
 }
 
 // drainJournal lets the journal take all that is queued, with the checkpoints

@@ -76,7 +76,8 @@ func (c *Catalog) changeable() error {
 }
 
 // CreateTopic makes a topic; on return it is durable, empty and takes appends.
-// Errors: topic.ErrInvalidName, ErrInvalidConfig, ErrTopicExists, those of the
+// Errors: topic.ErrInvalidName, ErrInvalidConfig, ErrTopicExists,
+// ErrInternalTopic for more than one partition of such a topic, those of the
 // file system; then there is no topic, and what is left of it is removed later,
 // or with log.ErrOutcomeUnknown a crash may bring it, empty, before the
 // manifest is written again (with the next tick of maintenance, change, or
@@ -90,7 +91,10 @@ func (c *Catalog) CreateTopic(ctx context.Context, name string, config TopicConf
 		err = fmt.Errorf("%w: it is Kafka's own", topic.ErrInvalidName)
 	}
 	if err == nil {
-		err = config.Validate()
+		err = c.o.validate(config)
+	}
+	if err == nil && (topic.Partition{Topic: name}).Internal() && config.Partitions != 1 {
+		err = fmt.Errorf("%w: made here it has one partition, not %d", ErrInternalTopic, config.Partitions)
 	}
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", name, err)
@@ -300,7 +304,7 @@ func (c *Catalog) AlterTopic(ctx context.Context, name string, config TopicConfi
 }
 
 func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConfig) error {
-	if err := errors.Join(c.changeable(), ctx.Err(), config.Validate()); err != nil {
+	if err := errors.Join(c.changeable(), ctx.Err(), c.o.validate(config)); err != nil {
 		return err
 	}
 	i, found := c.manifest.find(name)

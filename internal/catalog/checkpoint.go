@@ -90,15 +90,21 @@ func readBook(fsys vfs.FS, dir string, bad func(file string, err error)) (*book,
 	return b, nil
 }
 
-// keep forgets all partitions but those given. What a later topic of the same
-// name would find of an old one goes with the next rewrite.
-func (b *book) keep(partitions []topic.Partition) {
+// keep forgets all partitions but those given, and of others only what the
+// files say. What a later topic of the same name would find of an old one goes
+// with the next rewrite.
+func (b *book) keep(partitions, others []topic.Partition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.points
 	b.points = make(map[topic.Partition]log.Points, len(partitions))
 	for _, p := range partitions {
 		b.points[p] = old[p]
+	}
+	for _, p := range others {
+		if points, known := old[p]; known {
+			b.points[p] = points
+		}
 	}
 	b.order = slices.SortedFunc(maps.Keys(b.points), topic.Partition.Compare)
 	b.version++

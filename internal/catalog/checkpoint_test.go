@@ -23,8 +23,8 @@ func newBook(t testing.TB, fsys vfs.FS, partitions ...topic.Partition) *book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.keep(nil)
-	b.keep(partitions)
+	b.keep(nil, nil)
+	b.keep(partitions, nil)
 	return b
 }
 
@@ -75,7 +75,7 @@ func TestBookFiles(t *testing.T) {
 		t.Errorf("high watermarks are %q, want %q", got, want)
 	}
 	again := newBook(t, mem.CrashClone(vfs.CrashOptions{}))
-	again.keep([]topic.Partition{at("a", 10), at("c", 0)})
+	again.keep([]topic.Partition{at("a", 10), at("c", 0)}, nil)
 	if got, want := again.get(at("a", 10)), (log.Points{}); got != want {
 		// newBook kept nothing: points of partitions that are not here are forgotten.
 		t.Errorf("got %+v, want %+v", got, want)
@@ -259,5 +259,37 @@ func TestPointsOfDeletedTopic(t *testing.T) {
 	}
 	if got, want := c.book.get(at("a", 0)).RecoveryPoint, int64(1); got != want {
 		t.Errorf("recovery point %d, want %d", got, want)
+	}
+}
+
+// The lines of a replica move that Kafka has under way stay: it goes on by them.
+// Those of partitions that are nowhere go.
+func TestPointsOfFutureLogs(t *testing.T) {
+	mem := newMem(t)
+	c := mustOpen(t, on(mem))
+	mustCreate(t, c, "t", TopicConfig{})
+	mustClose(t, c)
+	dir := "t.x-2.0123456789abcdef0123456789abcdef-future"
+	if err := mem.Mkdir(dataDir+"/"+dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, mem, dir+"/00000000000000000000.log", "x")
+	put(t, mem, checkpoint.RecoveryPointFile, "0\n3\ngone 0 1\nt 0 0\nt.x 2 77\n")
+	put(t, mem, checkpoint.LogStartFile, "0\n2\ngone 0 1\nt.x 2 55\n")
+	put(t, mem, checkpoint.HighWatermarkFile, "0\n2\ngone 0 1\nt.x 2 70\n")
+	for range 2 {
+		mustClose(t, mustOpen(t, on(mem)))
+		for name, want := range map[string]string{
+			checkpoint.RecoveryPointFile: "0\n2\nt 0 0\nt.x 2 77\n",
+			checkpoint.LogStartFile:      "0\n1\nt.x 2 55\n",
+			checkpoint.HighWatermarkFile: "0\n2\nt 0 0\nt.x 2 70\n",
+		} {
+			if got := content(t, mem, name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		if !exists(mem, checkpoint.CleanShutdownFile) {
+			t.Error("no clean mark")
+		}
 	}
 }

@@ -63,15 +63,18 @@ type directory struct {
 	err       error              // why nothing is known of it, nil if it was inspected
 }
 
-// listPartitions lists the directories that are named like partitions. future
-// says that there are targets of Kafka's replica moves, which are logs too.
-func listPartitions(fsys vfs.FS, dir string) (found []directory, future bool, err error) {
+// listPartitions lists the directories that are named like partitions, and the
+// partitions that have a target of Kafka's replica moves here, which is a log
+// too.
+func listPartitions(fsys vfs.FS, dir string) (found []directory, future []topic.Partition, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	for _, e := range entries {
-		future = future || e.IsDir() && strings.HasSuffix(e.Name(), futureSuffix)
+		if p, ok := parseFuture(e.Name()); ok && e.IsDir() {
+			future = append(future, p)
+		}
 		p, err := topic.ParseDir(e.Name())
 		if err != nil {
 			continue
@@ -86,6 +89,17 @@ func listPartitions(fsys vfs.FS, dir string) (found []directory, future bool, er
 		}
 	}
 	return found, future, nil
+}
+
+// parseFuture reads <topic>-<n>.<unique>-future. A name that is cut elsewhere
+// gives a partition that is none, or another one: that says no more than that
+// there is a log.
+func parseFuture(name string) (p topic.Partition, ok bool) {
+	name, ok = strings.CutSuffix(name, futureSuffix)
+	if i := strings.LastIndexByte(name, '.'); ok && i > 0 {
+		p, _ = topic.ParseDir(name[:i])
+	}
+	return p, ok
 }
 
 // inspect fills in what lies inside. A partition.metadata that cannot be read

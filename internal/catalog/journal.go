@@ -40,7 +40,7 @@ func (c *Catalog) journalFull() {
 // other failure ends the journal, and with it appends of the whole store.
 func (c *Catalog) freeJournal(ctx context.Context) error {
 	j := c.backing.running()
-	if j == nil {
+	if j == nil || c.drained.Load() {
 		return nil
 	}
 	for {
@@ -55,7 +55,7 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 			c.mu.RLock()
 			p := c.partitions[tp]
 			c.mu.RUnlock()
-			if p != nil && p.log != nil && p.log.Failed() == nil {
+			if p != nil && p.log != nil && p.log.Failed() == nil && !errors.Is(err, log.ErrClosed) {
 				errs = errors.Join(errs, err)
 				continue
 			}

@@ -45,7 +45,7 @@ func (c *Catalog) maintain() {
 		select {
 		case <-timer.C:
 		case <-c.full:
-			c.tryFreeJournal()
+			c.tryFreeJournal(c.background)
 			continue
 		case <-c.background.Done():
 			return
@@ -53,7 +53,7 @@ func (c *Catalog) maintain() {
 		now := time.Now()
 		c.tick(now)
 		c.trySettle()
-		c.tryFreeJournal()
+		c.tryFreeJournal(c.background)
 		busy := c.checkpointDue(now)
 		if now.Sub(m.retention) >= c.o.RetentionInterval {
 			m.retention = now
@@ -140,7 +140,7 @@ func (c *Catalog) Work() {
 	c.trySettle()
 	if j := c.backing.running(); j != nil {
 		j.Run()
-		c.tryFreeJournal()
+		c.tryFreeJournal(context.Background()) // also while Close waits for it
 		j.Run()
 	}
 	c.workers.Run()
@@ -162,8 +162,8 @@ func (c *Catalog) trySettle() {
 
 // tryFreeJournal frees what is due of the journal. A failure is told and tried
 // again with the next tick.
-func (c *Catalog) tryFreeJournal() {
-	if err := c.freeJournal(c.background); err != nil {
+func (c *Catalog) tryFreeJournal(ctx context.Context) {
+	if err := c.freeJournal(ctx); err != nil {
 		c.failed(topic.Partition{}, "journal", err)
 	}
 }

@@ -148,7 +148,8 @@ type survey struct {
 	manifest *manifest // as it should be
 	changed  bool      // the file says something else
 	members  []member
-	recalled *recalled // nil after a clean stop
+	future   []topic.Partition // of replica moves, which Kafka goes on with
+	recalled *recalled         // nil after a clean stop
 }
 
 // read reads everything and changes nothing.
@@ -173,8 +174,8 @@ func (c *Catalog) read() (*survey, error) {
 		return nil, err
 	}
 	c.manifest = m
-	c.unseen = future && !c.clean
-	s := &survey{}
+	c.unseen = len(future) > 0 && !c.clean
+	s := &survey{future: future}
 	s.manifest, s.members = resolve(m, dirs)
 	s.changed = !equalTopics(m, s.manifest)
 	// The clean mark says nothing while memory is in use: whoever made it was
@@ -354,7 +355,7 @@ func (c *Catalog) begin(s *survey) error {
 	for i, m := range s.members {
 		kept[i] = m.partition
 	}
-	c.book.keep(kept)
+	c.book.keep(kept, s.future)
 	if err := c.recoverAll(); err != nil {
 		return err
 	}

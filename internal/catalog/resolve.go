@@ -36,6 +36,8 @@ func (d *directory) belongsElsewhere(id checkpoint.TopicID) error {
 //     partition of it that came later.
 //   - A topic with another id than the manifest says is another topic: nothing
 //     that is stored about its namesake holds for it.
+//   - The number of partitions of an internal topic is what was found first:
+//     others that come later are partitions, but do not change it.
 //   - Of a topic that was made here every partition must be there; of a foreign
 //     one those that are not were never here, or went away.
 func resolve(m *manifest, dirs []directory) (*manifest, []member) {
@@ -102,7 +104,9 @@ func resolveTopic(t manifestTopic, found []directory) (manifestTopic, []member) 
 		}
 		of = append(of, mine)
 		next = index + 1
-		t.partitions = max(t.partitions, next)
+		if known == 0 || !d.partition.Internal() {
+			t.partitions = max(t.partitions, next)
+		}
 	}
 	missing(known)
 	return t, of

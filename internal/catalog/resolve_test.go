@@ -35,6 +35,7 @@ func TestResolve(t *testing.T) {
 	config := &TopicConfig{SegmentBytes: 1}
 	own := manifestTopic{name: "t", id: idOf("A"), partitions: 2, config: config}
 	foreign := manifestTopic{name: "t", id: idOf("A"), partitions: 3, foreign: true, config: config}
+	internal := manifestTopic{name: topic.TransactionState, id: idOf("A"), partitions: 5, foreign: true}
 	for _, c := range []struct {
 		name    string
 		topics  []manifestTopic
@@ -57,6 +58,10 @@ func TestResolve(t *testing.T) {
 		{"foreign, grown", []manifestTopic{foreign}, nil, []string{"t-0 A", "t-3 A", "t-4 A empty"}, "t:4+config | t-0 t-3"},
 		{"foreign, gone", []manifestTopic{foreign}, nil, nil, "|"},
 		{"foreign, made again", []manifestTopic{foreign}, nil, []string{"t-0 B"}, "t:1 | t-0"},
+		{"internal", nil, nil, []string{"__transaction_state-2 A", "__transaction_state-4 A"}, "__transaction_state:5 | __transaction_state-2 __transaction_state-4"},
+		{"internal, others come later", []manifestTopic{internal}, nil, []string{"__transaction_state-2 A", "__transaction_state-7 A"}, "__transaction_state:5 | __transaction_state-2 __transaction_state-7"},
+		{"internal, another", []manifestTopic{internal}, nil, []string{"__transaction_state-7 B"}, "__transaction_state:8 | __transaction_state-7"},
+		{"internal, gone", []manifestTopic{internal}, nil, nil, "|"},
 		{"deleted", nil, []manifestDeletion{{"t", idOf("A"), 2}}, []string{"t-0 A", "t-1", "u-0 A"}, "u:1 | u-0"},
 		{"deleted, made again by Kafka", nil, []manifestDeletion{{"t", idOf("A"), 2}}, []string{"t-0 B", "t-1 A"}, "t:1 | t-0"},
 	} {

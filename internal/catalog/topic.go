@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -30,6 +31,10 @@ var cleanupNames = [...]string{"", "delete", "compact", "compact,delete"}
 // PartitionsMax is how many partitions a topic may have.
 const PartitionsMax = 100_000
 
+// SegmentBytesMin is the least a segment may be told to hold: a batch with a
+// small record, and the marker of a transaction.
+const SegmentBytesMin = 256
+
 // TopicConfig is the configuration of a topic. Its zero value is one partition
 // with the store's defaults, from which nothing is ever removed.
 type TopicConfig struct {
@@ -38,9 +43,9 @@ type TopicConfig struct {
 	Cleanup            Cleanup             // 0: nothing is removed
 	RetentionAge       time.Duration       // with CleanupDelete; 0: no limit
 	RetentionBytes     int64               // of one partition, with CleanupDelete; 0: no limit
-	SegmentBytes       int64               // a segment is sealed rather than grow beyond; 0: the store's
+	SegmentBytes       int64               // a segment is sealed rather than grow beyond, and no append is larger; 0: the store's
 	SegmentAge         time.Duration       // or be older; 0: 7 days
-	BatchBytesMax      int                 // largest batch a client may append; 0: 1 MiB + 12
+	BatchBytesMax      int                 // largest batch a client may append, at most SegmentBytes; 0: 1 MiB + 12, or what a segment holds
 	Timestamps         batch.TimestampType // CreateTime or LogAppendTime
 	TimestampBeforeMax time.Duration       // a record may be older than the clock by this; 0: any
 	TimestampAfterMax  time.Duration       // or younger; 0: any
@@ -63,16 +68,28 @@ func (t TopicConfig) Validate() error {
 		return bad("RetentionAge is %v, RetentionBytes %d; 0 means no limit", t.RetentionAge, t.RetentionBytes)
 	case (t.RetentionAge > 0 || t.RetentionBytes > 0) && t.Cleanup&CleanupDelete == 0:
 		return bad("retention is set, but Cleanup keeps everything: add CleanupDelete")
-	case t.SegmentBytes < 0 || t.SegmentBytes > log.SegmentBytesLimit:
-		return bad("SegmentBytes is %d, want 0 (the store's) to %d", t.SegmentBytes, log.SegmentBytesLimit)
+	case t.SegmentBytes != 0 && (t.SegmentBytes < SegmentBytesMin || t.SegmentBytes > log.SegmentBytesLimit):
+		return bad("SegmentBytes is %d, want 0 (the store's) or %d to %d", t.SegmentBytes, SegmentBytesMin, log.SegmentBytesLimit)
 	case t.SegmentAge < 0 || t.TimestampBeforeMax < 0 || t.TimestampAfterMax < 0:
 		return bad("a duration is negative (SegmentAge %v, TimestampBeforeMax %v, TimestampAfterMax %v)", t.SegmentAge, t.TimestampBeforeMax, t.TimestampAfterMax)
 	case t.BatchBytesMax < 0 || t.IndexIntervalBytes < 0:
 		return bad("BatchBytesMax is %d, IndexIntervalBytes %d, want 0 (default) or more", t.BatchBytesMax, t.IndexIntervalBytes)
+	case t.SegmentBytes != 0 && int64(t.BatchBytesMax) > t.SegmentBytes:
+		return bad("BatchBytesMax is %d and SegmentBytes %d, but a batch has to fit into a segment: set SegmentBytes to %d or more, or BatchBytesMax to %d or less",
+			t.BatchBytesMax, t.SegmentBytes, t.BatchBytesMax, t.SegmentBytes)
 	case t.Timestamps != batch.CreateTime && t.Timestamps != batch.LogAppendTime:
 		return bad("Timestamps is %d, want batch.CreateTime or batch.LogAppendTime", t.Timestamps)
 	}
 	return nil
+}
+
+// validate is the topic's Validate, and whether it goes with what it leaves to
+// the store.
+func (o *Options) validate(t TopicConfig) error {
+	if t.SegmentBytes == 0 {
+		t.SegmentBytes = cmp.Or(o.SegmentBytes, log.DefaultSegmentBytes)
+	}
+	return t.Validate()
 }
 
 // logConfig is what one partition of the topic works with. A topic without

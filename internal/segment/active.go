@@ -21,8 +21,15 @@ type active struct {
 	txns      *index.Txn
 	allocated int64  // bytes of the file that have blocks; appends stay below
 	limit     int64  // never allocated beyond
-	written   [3]int // entries of each index that its file holds; one checkpoint at a time
+	written   [3]int // entries of each index that its file holds, -1: perhaps others; one checkpoint at a time
 }
+
+// unwritten is what is known of the index files of a segment just opened, and
+// fresh of those of a new one, which has none.
+var (
+	unwritten = [3]int{-1, -1, -1}
+	fresh     = [3]int{-1, -1, 0}
+)
 
 // ErrNoSpace says that the device has no room for the next piece of a
 // segment. Nothing was written; appends work again once there is room.
@@ -62,7 +69,7 @@ func Create(env *Environment, base, limit int64, interval int, prepared bool, ro
 		return nil, fmt.Errorf("create segment %d: %w", base, NoSpace(err))
 	}
 	x := NewIndexer(base, index.NewOffset(base), index.NewTime(base), int64(interval))
-	a := &active{file: f, indexer: x, txns: index.NewTxn(base), limit: limit}
+	a := &active{file: f, indexer: x, txns: index.NewTxn(base), limit: limit, written: fresh}
 	s.cover(a)
 	if prepared {
 		if a.allocated, err = f.Size(); err != nil {
@@ -127,7 +134,7 @@ func Continue(env *Environment, f SegmentFiles, x *Indexer, txns *index.Txn, siz
 		return nil, fmt.Errorf("open segment %d: %w", f.Base, err)
 	}
 	s.size.Store(size)
-	a := &active{file: file, indexer: x, txns: txns, allocated: min(size, f.Size), limit: limit}
+	a := &active{file: file, indexer: x, txns: txns, allocated: min(size, f.Size), limit: limit, written: unwritten}
 	if write {
 		s.cover(a)
 	}

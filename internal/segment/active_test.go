@@ -169,13 +169,20 @@ func TestTruncated(t *testing.T) {
 			b.ok(err)
 			n, err := s.Truncated(batches[i].BaseOffset(), at, 1<<20, 200)
 			b.ok(err)
-			b.ok(held.Release())
 			if content := b.read(name(100, KindLog)); !bytes.Equal(content, join(batches[:i])) {
 				t.Fatalf("cut at %d: %d bytes", i, len(content))
 			}
-			if _, err := s.Acquire(); !errors.Is(err, ErrGone) {
-				t.Errorf("the old segment: %v", err)
+			// Readers find the old one until the caller retires it.
+			again, err := s.Acquire()
+			if err != nil || s.Size() != at {
+				t.Fatalf("the old segment: %d bytes, %v", s.Size(), err)
 			}
+			if e := held.Offsets.Lookup(batches[i].BaseOffset() - 1); i > 0 && e.Offset >= batches[i].BaseOffset() {
+				t.Errorf("the old segment: %+v", e)
+			}
+			b.ok(again.Release())
+			b.ok(held.Release())
+			b.ok(s.Retire())
 			best := index.TimeEntry{Timestamp: -1, Offset: 100}
 			for _, v := range batches[:i] {
 				if v.MaxTimestamp() > best.Timestamp {

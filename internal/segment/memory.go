@@ -60,9 +60,10 @@ func (s *Segment) MemoryBytes() int64 {
 	return 0
 }
 
-// Cut takes what memory holds from byte pos on away: the file is about to be cut
-// there. Writer only.
+// Cut ends the segment at byte pos and takes what memory holds from there on
+// away: the file is about to be cut there. Writer only.
 func (s *Segment) Cut(pos int64) {
+	s.size.Store(min(s.size.Load(), pos)) // before: who reads past it looks here
 	if t := s.tail.Load(); t != nil {
 		s.writeMu.Lock()
 		defer s.writeMu.Unlock()

@@ -102,10 +102,13 @@ func (s *Segment) written(txns *index.Txn) {
 	}
 }
 
-// FlushIndexes writes what the index files of the active segment lack, below
-// the given end: only what the log has made durable may be in them. Entries
-// are appended and synced. ErrNoSpace leaves the rest for another call. Writer
-// only.
+// FlushIndexes writes what the index files of the active segment lack, and syncs
+// them, though not the directory: what they say of batches that a crash takes,
+// recovery does not believe, since it lies above the recovery point. A file that
+// was there before the segment was opened is replaced, never cut or written
+// over: a reader, here or in another process, may have it mapped. ErrNoSpace
+// leaves the rest for another call. One call at a time; the log's checkpoints
+// call it beside appends.
 func (s *Segment) FlushIndexes() error {
 	a := s.active
 	for i, x := range []struct {
@@ -138,43 +141,52 @@ func (s *Segment) FlushTxnIndex() (bool, error) {
 
 func (s *Segment) flushIndex(i int, k Kind, n int, appendTo func(dst []byte, from int) []byte, entrySize int) error {
 	a := s.active
-	if n == a.written[i] && n > 0 {
+	if n == a.written[i] {
 		return nil
 	}
-	flags := os.O_RDWR | os.O_CREATE
-	if k == KindTxnIndex && n == 0 {
-		flags = os.O_RDWR // an empty one is not made, but a stale one is emptied
+	from := max(a.written[i], 0)
+	// More may come meanwhile.
+	entries := appendTo(nil, from)[:(n-from)*entrySize]
+	var err error
+	switch {
+	case a.written[i] > 0:
+		err = s.growIndex(k, entries, int64(from*entrySize))
+	case k == KindTxnIndex && n == 0: // an empty one is not made, but a stale one goes
+		err = s.env.FS.Remove(s.Path(k))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	default:
+		err = s.replaceIndex(k, entries)
 	}
-	f, err := s.env.FS.OpenFile(s.Path(k), flags, 0o644)
-	if errors.Is(err, fs.ErrNotExist) && n == 0 {
-		return nil
-	}
-	if err != nil {
-		return NoSpace(err)
-	}
-	err = writeEntries(f, appendTo(nil, a.written[i])[:(n-a.written[i])*entrySize], int64(a.written[i]*entrySize))
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err == nil {
 		a.written[i] = n
 	}
 	return NoSpace(err)
 }
 
-// writeEntries puts entries at pos, ends the file behind them and syncs it.
-func writeEntries(f vfs.File, entries []byte, pos int64) error {
-	if len(entries) > 0 {
-		if _, err := f.WriteAt(entries, pos); err != nil {
-			return err
-		}
-	}
-	end := pos + int64(len(entries))
-	if pos == 0 { // the first time since the log was opened
-		if err := RewriteLength(f, end); err != nil {
-			return err
-		}
-	} else if err := f.Truncate(end); err != nil {
+// growIndex puts entries at the end, which lies at pos, of an index file that
+// this segment wrote.
+func (s *Segment) growIndex(k Kind, entries []byte, pos int64) error {
+	f, err := s.env.FS.OpenFile(s.Path(k), os.O_RDWR, 0)
+	if err != nil {
 		return err
 	}
-	return f.Sync()
+	if _, err = f.WriteAt(entries, pos); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// replaceIndex makes an index file anew.
+func (s *Segment) replaceIndex(k Kind, content []byte) error {
+	path := s.Path(k)
+	if err := vfs.WriteTemp(s.env.FS, path+".tmp", content); err != nil {
+		// What a full disk has of it takes room; a leftover does no harm.
+		_ = s.env.FS.Remove(path + ".tmp")
+		return err
+	}
+	return s.env.FS.Rename(path+".tmp", path)
 }
 
 // RewriteLength sets the length of a file so that the next sync stores it, also
@@ -186,10 +198,12 @@ func RewriteLength(f vfs.File, size int64) error {
 	return f.Truncate(size)
 }
 
-// Truncated turns the segment into one that ends at byte size, which is the
-// start of the batch with the given base offset: the file is cut and synced,
-// index entries at or above offset are gone. The new segment is active; this
-// one is retired. Writer only, and no flush may be under way.
+// Truncated makes of the segment one that ends at byte size, which is the start
+// of the batch with the given base offset: the file is cut and synced, index
+// entries at or above offset are gone. The new segment is active. This one ends
+// there too and stays readable, so that the caller retires it once no reader
+// finds it any more. Writer only, and no flush may be under way. The caller syncs
+// the directory; on a full disk the indexes are left to FlushIndexes.
 func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, error) {
 	h, err := s.Acquire()
 	if err != nil {
@@ -217,10 +231,10 @@ func (s *Segment) Truncated(offset, size, limit int64, interval int) (*Segment, 
 	if err := n.Trim(); err != nil {
 		return nil, errors.Join(err, n.Retire())
 	}
-	if err := n.FlushIndexes(); err != nil {
+	if err := n.FlushIndexes(); err != nil && !errors.Is(err, ErrNoSpace) {
 		return nil, errors.Join(err, n.Retire())
 	}
-	return n, s.Retire()
+	return n, nil
 }
 
 // recount finds the greatest timestamp among the batches from a position on,

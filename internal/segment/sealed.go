@@ -385,12 +385,7 @@ func (s *Segment) WriteIndexes(offsets *index.Offset, times *index.Time, txns *i
 			}
 			continue
 		}
-		if err := vfs.WriteTemp(s.env.FS, path+".tmp", x.bytes); err != nil {
-			// What a full disk has of it takes room; a leftover does no harm.
-			_ = s.env.FS.Remove(path + ".tmp")
-			return NoSpace(err)
-		}
-		if err := s.env.FS.Rename(path+".tmp", path); err != nil {
+		if err := s.replaceIndex(x.kind, x.bytes); err != nil {
 			return NoSpace(err)
 		}
 	}
