@@ -91,8 +91,8 @@ func (o Options) validate() error {
 	switch {
 	case o.Durability > DurabilityFsync:
 		return bad("Durability is %d, want DurabilityFsync or DurabilityOS", o.Durability)
-	case o.SegmentBytes < 0 || o.SegmentBytes > log.SegmentBytesLimit:
-		return bad("SegmentBytes is %d, want 0 (1 GiB) to %d", o.SegmentBytes, log.SegmentBytesLimit)
+	case o.SegmentBytes != 0 && (o.SegmentBytes < catalog.SegmentBytesMin || o.SegmentBytes > log.SegmentBytesLimit):
+		return bad("SegmentBytes is %d, want 0 (1 GiB) or %d to %d", o.SegmentBytes, catalog.SegmentBytesMin, log.SegmentBytesLimit)
 	case o.MemoryBytes != 0 && o.MemoryBytes < memoryBytesMin:
 		return bad("MemoryBytes is %d, want 0 (64 MiB) or at least %d", o.MemoryBytes, memoryBytesMin)
 	case o.JournalBytes != 0 && o.JournalBytes < journal.BytesMin:

@@ -48,6 +48,7 @@ func TestOptionsRefused(t *testing.T) {
 	for text, o := range map[string]oncelog.Options{
 		"Durability":          {Durability: 3},
 		"SegmentBytes":        {SegmentBytes: 1 << 31},
+		"SegmentBytes is 10":  {SegmentBytes: 10},
 		"RecoveryParallelism": {RecoveryParallelism: -1},
 		"OpenSegmentsMax":     {OpenSegmentsMax: -1},
 		"CheckpointInterval":  {CheckpointInterval: -1},

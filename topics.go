@@ -29,8 +29,11 @@ const (
 )
 
 // CreateTopic makes a topic; on return it is durable, empty and takes appends.
-// Errors: ErrInvalidTopicName, ErrInvalidConfig, ErrTopicExists, ErrReadOnly,
-// ErrClosed, those of the file system.
+// Errors: ErrInvalidTopicName, ErrInvalidConfig, ErrTopicExists,
+// ErrInternalTopic (they have one partition), ErrReadOnly, ErrClosed, those of
+// the file system. With ErrOutcomeUnknown a crash may bring the topic, empty,
+// until the manifest can be written again, which is tried at once and every
+// second; so for the other changes of topics.
 func (s *Store) CreateTopic(ctx context.Context, name string, c TopicConfig) error {
 	return s.catalog.CreateTopic(ctx, name, c)
 }
