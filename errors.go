@@ -39,6 +39,8 @@ var (
 	ErrDuplicate        = producerstate.ErrDuplicateSequence    // stored before, further back than is remembered
 	ErrFenced           = producerstate.ErrInvalidProducerEpoch // a newer instance of the producer has written
 	ErrTxnState         = producerstate.ErrInvalidTxnState      // the batch does not fit the state of its transaction
+
+	ErrCoordinatorFenced = producerstate.ErrCoordinatorFenced // a marker of a coordinator that a newer one has replaced
 )
 
 // OffsetError tells what a partition holds. It is an ErrOffsetOutOfRange.
@@ -46,3 +48,15 @@ type OffsetError = log.OffsetError
 
 // CorruptionError tells where a partition is damaged. It is an ErrCorrupt.
 type CorruptionError = log.CorruptionError
+
+// SequenceError tells which sequence of a producer was due. It is an
+// ErrOutOfOrder or ErrDuplicate.
+type SequenceError = producerstate.SequenceError
+
+// EpochError tells which epoch of a producer a partition knows. It is an
+// ErrFenced.
+type EpochError = producerstate.EpochError
+
+// ManifestError tells what is wrong with the manifest of a directory. It is an
+// ErrManifest.
+type ManifestError = catalog.ManifestError

@@ -3,8 +3,8 @@ package oncelog
 import "github.com/oncelog/oncelog/log"
 
 // Metrics is a snapshot of what a store counts and holds. Counters count since
-// Open, and since Reopen for partitions that were reopened. Those of one
-// partition: Partition(tp) and its Metrics.
+// Open and never fall: those of topics deleted and partitions opened again
+// since then are in them. Those of one partition: Partition(tp) and its Metrics.
 type Metrics struct {
 	Topics     int
 	Partitions int
@@ -29,12 +29,13 @@ type Metrics struct {
 }
 
 // Metrics takes a snapshot. It looks at every partition, each for an instant.
+// After Close it is what the store counted until then, and held.
 func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		Topics: len(s.catalog.Topics()), CheckpointWrites: s.catalog.CheckpointWrites(), OpenSegments: s.files.Open(),
 		Fetches: s.fetches.Load(), FetchWaits: s.waits.Load(),
 	}
-	s.catalog.Each(func(_ TopicPartition, l *log.Log, err error) {
+	closed := s.catalog.Count(func(_ TopicPartition, l *log.Log, err error) {
 		m.Partitions++
 		if l == nil {
 			m.Refused++
@@ -42,6 +43,7 @@ func (s *Store) Metrics() Metrics {
 		}
 		m.add(l.Metrics())
 	})
+	m.add(closed)
 	return m
 }
 

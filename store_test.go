@@ -218,3 +218,47 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// A counter never falls, whatever is deleted or opened again.
+func TestMetricsNeverFall(t *testing.T) {
+	fsys := faultfs.New(oncelog.NewMemFS(), faultfs.Plan{})
+	s := newStore(t, 2, oncelog.Options{FS: fsys, Direct: true})
+	mustAppend(t, s, partition(0), "x")
+	mustAppend(t, s, partition(1), "y")
+	if err := s.CreateTopic(t.Context(), "u", oncelog.TopicConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, oncelog.TopicPartition{Topic: "u"}, "z")
+	before := s.Metrics()
+	step := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		after := s.Metrics()
+		if after.Appends != 3 || after.AppendedBytes != before.AppendedBytes || after.Flushes < before.Flushes {
+			t.Errorf("%s: from %+v to %+v", what, before, after)
+		}
+		before = after
+	}
+	step("delete", s.DeleteTopic(t.Context(), "u"))
+	fsys.SetPlan(faultfs.FailNth(0, nil, faultfs.Sync))
+	_, err := s.Append(t.Context(), partition(0), recordsOf(batch.Plain, "lost"), oncelog.AppendOptions{})
+	if !errors.Is(err, oncelog.ErrLatched) {
+		t.Fatalf("got %v", err)
+	}
+	before = s.Metrics()
+	if err := s.Reopen(t.Context(), partition(0)); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.Metrics(); after.Appends < before.Appends || after.AppendedBytes < before.AppendedBytes || after.Latched != 0 {
+		t.Errorf("from %+v to %+v", before, after)
+	}
+	before = s.Metrics()
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.Metrics(); after.Appends != before.Appends || after.Partitions != 2 {
+		t.Errorf("after Close %+v, before %+v", after, before)
+	}
+}

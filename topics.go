@@ -25,7 +25,7 @@ type Cleanup = catalog.Cleanup
 // Kinds of cleanup; they may be combined.
 const (
 	CleanupDelete  = catalog.CleanupDelete  // old segments go, by age and size
-	CleanupCompact = catalog.CleanupCompact // records whose key has a newer one go; keys are required
+	CleanupCompact = catalog.CleanupCompact // records whose key has a newer one may go; keys are required. Nothing compacts yet: all stay
 )
 
 // CreateTopic makes a topic; on return it is durable, empty and takes appends.
@@ -61,5 +61,5 @@ func (s *Store) DeleteTopic(ctx context.Context, name string) error {
 	return s.catalog.DeleteTopic(ctx, name)
 }
 
-// Topics describes all topics, by name.
+// Topics describes all topics, by name; after Close as they were then.
 func (s *Store) Topics() []TopicInfo { return s.catalog.Topics() }

@@ -171,7 +171,7 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	if !a.Duplicate {
 		l.written(r.batch)
 	}
-	if plant.Enabled && a.Duplicate && plant.Is(plant.DuplicateEarly) {
+	if plant.Enabled && (plant.Is(plant.AcknowledgedBefore) || a.Duplicate && plant.Is(plant.DuplicateEarly)) {
 		return a, nil
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {

@@ -1,9 +1,11 @@
 package log
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -66,6 +68,27 @@ func TestMarkerTimestamp(t *testing.T) {
 		b.open()
 		if again, _ := b.l.Producer(7); again != live {
 			t.Errorf("stamped %v: %+v, replayed %+v", stamped, live, again)
+		}
+	}
+}
+
+// TestLargerThanMemory: a batch of which no piece of memory takes the whole goes
+// around it, whatever the level.
+func TestLargerThanMemory(t *testing.T) {
+	for _, level := range []Durability{DurabilityFsync, DurabilityOS} {
+		b := newBed(t, Config{Durability: level})
+		b.back()
+		b.l.o.Backing.(*room).pool = tail.NewPool(16 << 10)
+		for _, size := range []int{10, 60_000, 10, 300_000, 15_000, 20_000} {
+			a := b.append(plain(1, strings.Repeat("x", size)))
+			f, err := b.l.Read(a.BaseOffset, ReadOptions{})
+			if err != nil || f.NextOffset() != a.LastOffset+1 {
+				t.Fatalf("%s, %d bytes: next %d, %v", level, size, f.NextOffset(), err)
+			}
+			f.Close()
+		}
+		if err := b.l.Sync(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/tail"
 )
 
@@ -115,7 +116,9 @@ func (l *Log) settleJournal(ctx context.Context, j *journal.Journal) error {
 	if !l.o.Workers.manual {
 		return j.Flush(ctx)
 	}
-	l.o.Backing.Help()
+	if l.o.Backing.Help(); j.Settled() {
+		return j.Err()
+	}
 	return l.journalRoom(j)
 }
 
@@ -163,7 +166,7 @@ func (l *Log) seatLocked(offset int64, size int) (seat, error) {
 		return 0, errUnbacked
 	case b.source == nil:
 		return seatFile, nil
-	case b.journal != nil && size > min(largeBytes, int(b.journal.BatchMax())):
+	case b.journal != nil && size > min(largeBytes, int(b.journal.BatchMax()), b.source.ChunkMax()):
 		return seatSynced, nil
 	case size > b.source.ChunkMax():
 		return seatFile, nil
@@ -229,7 +232,9 @@ func (l *Log) writeSynced(bufs [][]byte) error {
 	err := s.Write(bufs)
 	if err == nil {
 		l.flushMu.Lock() // one sync at a time a file
-		if err = s.Datasync(); err == nil && l.dirUnsync.Swap(false) {
+		if plant.Enabled && plant.Is(plant.LargeUnsynced) {
+			err = nil
+		} else if err = s.Datasync(); err == nil && l.dirUnsync.Swap(false) {
 			err = l.o.FS.SyncDir(l.o.Dir)
 		}
 		l.unlockFlush()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/segment"
 )
 
@@ -40,7 +41,9 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	l.appendMu.Unlock()
 	// In a journaled log the point follows the journal and waits for nothing of
 	// it: it may be full, and this checkpoint what it waits for.
-	end = min(end, l.settled().next)
+	if !plant.Enabled || !plant.Is(plant.PointAhead) {
+		end = min(end, l.settled().next)
+	}
 	if err := l.mendIndexes(); err != nil {
 		return Points{}, l.unwritten("write the indexes of", err)
 	}
@@ -85,10 +88,13 @@ func (l *Log) checkpointIndexes(active *segment.Segment) (wrote bool, err error)
 	if lag := size - l.indexed[active.Base]; l.journal() != nil && lag >= 0 && lag < indexLagMax {
 		return active.FlushTxnIndex()
 	}
+	// Written in part, offsets would be there without the times before them: the
+	// next checkpoint writes the rest before its point covers it.
+	clear(l.indexed)
+	l.indexed[active.Base] = -indexLagMax
 	if err := active.FlushIndexes(); err != nil {
 		return false, err
 	}
-	clear(l.indexed)
 	l.indexed[active.Base] = size
 	return true, nil
 }

@@ -5,17 +5,20 @@
 // # Life of an append
 //
 //	validate the bytes                        no lock
-//	lock appendMu
+//	lock appendMu                             once no append is under way outside of it
 //	  producerstate.Check                     new, duplicate (answer the original), or refused
 //	  roll or extend the segment              if it is full
+//	  find a seat                             memory, or the file
 //	  stamp base offset and leader epoch      in a copy of the header; the caller's bytes stay as they are
-//	  one write into the segment              behind the published bytes
+//	  one copy, or one write                  behind the published bytes
 //	  indexes, producerstate.Apply
+//	  hand it to the journal, if there is one
 //	  publish: segment size, then frontiers
 //	unlock
-//	wait until the level of the append is reached
+//	wait until the level of the append is reached, or a truncation took it
 //
-// Nothing of a batch that was not written is in any index, in the producer
+// What an append lacks (memory, a backing, sealed predecessors) it waits for
+// without the lock, and begins again. Nothing of a batch that was not written is in any index, in the producer
 // state or below a frontier. A failed write or flush latches the log: it takes
 // no more appends until it is opened again, and goes on serving reads.
 //
@@ -33,10 +36,18 @@
 //
 // maintainMu (seal, checkpoint, retention, truncation, close: one at a time)
 // → flushMu (one flush at a time) → appendMu (order of appends) → frontierMu
-// and waitMu (leaves). No flush is made and nothing is waited for under
-// appendMu but a truncation. Readers take no lock: they load the frontiers,
-// then the list of segments, which is replaced and never changed, and pin the
-// segments they read.
+// and waitMu (leaves). Whoever gives flushMu back hands on to an append that
+// came for it meanwhile. What happens to files under appendMu: a write where
+// there is no memory for it, and making and extending the active segment; but no
+// flush, with one exception: a truncation, which rewrites what appends build on,
+// records and syncs under all three. It keeps appends out before it takes them
+// (Freeze), so that nobody queues up for the lock. A large append of a journaled
+// log is written and synced with the lock released, others kept out likewise.
+//
+// Readers take no lock: they load the frontiers, then the list of segments, which
+// is replaced and never changed, and pin the segments they read. A segment leaves
+// the list before it is retired. Only who reads above the high watermark can be
+// overtaken by a truncation: it finds out by the era, and reads again.
 //
 // # Opening
 //

@@ -3,6 +3,7 @@ package log
 import (
 	"math"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/producerstate"
 )
 
@@ -110,7 +111,7 @@ func (l *Log) publishLocked(end int64, done producerstate.CompletedTxn, isDone b
 		l.completed.push(done.First, done.Last)
 	}
 	l.logEnd.Store(end)
-	if !l.o.Replicated && l.level() == DurabilityOS {
+	if !l.o.Replicated && (l.level() == DurabilityOS || plant.Enabled && plant.Is(plant.WatermarkEarly)) {
 		l.raiseLocked(end)
 	} else {
 		l.deriveLocked()

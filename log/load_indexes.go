@@ -125,10 +125,17 @@ const trustTries = 4
 // if the time index up to there cannot be right.
 func (l *Log) trusted(file vfs.File, f segment.SegmentFiles, x loadedIndexes, point int64) (index.OffsetEntry, error) {
 	start := index.OffsetEntry{Offset: f.Base}
+	// The two files may lag behind the recovery point, and a crash may have left
+	// one of them older: what lies behind the last time is looked at again, or a
+	// greatest timestamp there would be missed.
+	timed := int64(-1)
+	if last, ok := x.times.Last(); ok {
+		timed = last.Offset
+	}
 	tries := 0
 	for n := x.offsets.Len(); n > 0 && tries < trustTries; n-- {
 		e := x.offsets.At(n - 1)
-		if e.Offset >= point {
+		if e.Offset >= point || !l.o.Clean && e.Offset > timed {
 			continue
 		}
 		tries++

@@ -137,7 +137,7 @@ type Options struct {
 	Files       *segment.Files // nil: no limit on open segments
 	Now         func() time.Time
 	Logger      *slog.Logger
-	Events      func(Event) // of maintenance and recovery with its lock held: reads and appends are free, maintenance would wait for ever
+	Events      func(Event) // called with no lock held, perhaps a little later; nil: none
 }
 
 func (o Options) withDefaults() Options {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/overlay"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
@@ -31,7 +32,7 @@ func (e *ForeignWriterError) Error() string {
 
 // limit is the offset at which a log ends whatever its files hold.
 func (l *Log) limit() int64 {
-	if l.o.Clean || !l.o.Journaled {
+	if l.o.Clean || !l.o.Journaled || plant.Enabled && plant.Is(plant.AboveJournal) {
 		return math.MaxInt64
 	}
 	return max(l.o.JournalEnd, l.o.Points.RecoveryPoint)

@@ -2,6 +2,8 @@ package log
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -213,6 +215,9 @@ func (l *Log) replayForIndex(t *producerstate.Table, segments []*segment.Segment
 	now := l.o.Now().UnixMilli()
 	for _, s := range segments {
 		f, err := l.o.FS.Open(s.Path(segment.KindLog))
+		if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile: nothing pins it
+			return fmt.Errorf("%w: %w", segment.ErrGone, err)
+		}
 		if err != nil {
 			return err
 		}

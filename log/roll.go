@@ -23,21 +23,44 @@ const sealingMax = 16
 var errUnsealed = errors.New("log: too many segments to seal")
 
 func (l *Log) mayRollLocked() error {
-	if len(l.sealing) >= sealingMax {
-		return errUnsealed
+	if len(l.sealing) < sealingMax {
+		return nil
 	}
-	return nil
+	if w := l.o.Workers; w != nil && w.manual {
+		// By hand an append can come between the steps of a seal, which it would
+		// then wait for in vain.
+		if !l.maintainMu.TryLock() {
+			return nil
+		}
+		l.maintainMu.Mutex.Unlock() // tells nothing, with appendMu held
+	}
+	return errUnsealed
 }
 
 // relieve seals what waits for it, beside the workers. The journal goes first:
 // what it does not hold whole cannot be sealed.
 func (l *Log) relieve(ctx context.Context) error {
 	if j := l.journal(); j != nil {
-		if err := l.settleJournal(ctx, j); err != nil {
-			return err
+		for !l.sealable() {
+			if err := l.writable(); err != nil {
+				return err
+			}
+			if j.TryFlush() {
+				continue
+			}
+			if err := l.settleJournal(ctx, j); err != nil {
+				return err
+			}
 		}
 	}
 	return l.maintain()
+}
+
+// sealable tells whether the segment that was rolled first can be sealed.
+func (l *Log) sealable() bool {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	return len(l.sealing) == 0 || l.sealing[0].end <= l.settled().next
 }
 
 // rollLocked makes a new active segment at base, with room for what is to be
@@ -269,14 +292,26 @@ func (l *Log) storeSnapshot(file []byte, offset int64) error {
 
 // spareSnapshots are the snapshots that are not needed: all but the newest two,
 // and the newest from which recovery (it starts at the recovery point) or a
-// truncation (it ends at or above the high watermark) would go on.
+// truncation (it ends at or above the high watermark) would go on. One from
+// before the head of the log is of no use to them; where there is none between,
+// it is the oldest behind: nobody has the batches any more that came before it.
 func (l *Log) spareSnapshots() (spare []int64) {
 	needed := min(l.recoveryPoint, l.highWatermark.Load())
 	if l.o.Replicated { // what completed above it is unstable after a crash
 		needed = min(needed, l.markRecorded)
 	}
-	for i, at := range l.snapshots[:max(len(l.snapshots)-snapshotsKept, 0)] {
-		if at > needed || l.snapshots[i+1] <= needed {
+	return spareOf(l.snapshots, l.view.Load().segments[0].Base, needed)
+}
+
+func spareOf(snapshots []int64, head, needed int64) (spare []int64) {
+	first, _ := slices.BinarySearch(snapshots, head)
+	after, _ := slices.BinarySearch(snapshots, needed+1)
+	keep := after - 1
+	if head > 0 {
+		keep = max(keep, first)
+	}
+	for i, at := range snapshots[:max(len(snapshots)-snapshotsKept, 0)] {
+		if i != keep {
 			spare = append(spare, at)
 		}
 	}

@@ -303,3 +303,73 @@ func TestSealingOnAFullDisk(t *testing.T) {
 		t.Errorf("%d segments wait", waits)
 	}
 }
+
+// TestSpareSnapshots: beside the newest two the one stays that leads to what is
+// needed, and none of those that lead nowhere.
+func TestSpareSnapshots(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		snapshots []int64
+		head      int64
+		needed    int64
+		spare     []int64
+	}{
+		{"few", []int64{10, 20}, 0, 5, nil},
+		{"the newest at or below", []int64{10, 20, 30, 40, 50}, 0, 25, []int64{10, 30}},
+		{"just at", []int64{10, 20, 30, 40, 50}, 0, 30, []int64{10, 20}},
+		{"among the newest two", []int64{10, 20, 30, 40, 50}, 0, 45, []int64{10, 20, 30}},
+		{"none below, all from the beginning is there", []int64{10, 20, 30, 40, 50}, 0, 5, []int64{10, 20, 30}},
+		{"none below: the oldest behind the head", []int64{10, 20, 30, 40, 50}, 10, 5, []int64{20, 30}},
+		{"before the head", []int64{10, 20, 30, 40, 50}, 15, 12, []int64{10, 30}},
+		{"before the head, and needed", []int64{10, 20, 30, 40, 50}, 25, 22, []int64{10, 20}},
+		{"all before the head", []int64{10, 20, 30}, 100, 50, []int64{10}},
+		{"none", nil, 100, 50, nil},
+	} {
+		if got := spareOf(c.snapshots, c.head, c.needed); !slices.Equal(got, c.spare) {
+			t.Errorf("%s: %v can go, want %v", c.name, got, c.spare)
+		}
+	}
+}
+
+// TestStateBehindTheHead: records are deleted up to the high watermark, which
+// moves on while that is recorded; then many segments come. What only the head
+// of the log told of a producer is still known after a truncation.
+func TestStateBehindTheHead(t *testing.T) {
+	b := newBed(t, Config{SegmentBytes: 1400, Delete: true})
+	b.o.Replicated = true
+	hook := func() {}
+	b.o.Checkpoints = points(func() error { hook(); return nil })
+	b.reopen()
+	add := func(v batch.Batch) { b.replicate(v, ReplicaOptions{}) }
+	settle := func() { b.l.AdvanceHighWatermark(b.l.Frontiers().LogEnd) }
+	add(idempotent(batch.Producer{ID: 99, Epoch: 3}, 0, 1))
+	for range 20 {
+		add(at400(epoch2023))
+	}
+	settle()
+	hook = func() {
+		hook = func() {}
+		add(at400(epoch2023))
+		settle()
+	}
+	if _, err := b.l.DeleteRecords(t.Context(), -1); err != nil {
+		t.Fatal(err)
+	}
+	highWatermark := b.l.Frontiers().HighWatermark
+	for range 12 {
+		add(at400(epoch2023))
+		if err := b.l.maintain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, known := b.l.Producer(99)
+	if !known || bases(b.l)[0] == 0 {
+		t.Fatalf("producer known %v, segments %v", known, bases(b.l))
+	}
+	if err := b.l.Truncate(t.Context(), highWatermark); err != nil {
+		t.Fatal(err)
+	}
+	if got, known := b.l.Producer(99); !known || got != want {
+		t.Errorf("after the truncation: %+v, want %+v", got, want)
+	}
+}

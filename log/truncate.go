@@ -234,15 +234,9 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 	l.filed.Store(min(l.filed.Load(), offset))
 	l.frontierMu.Unlock()
 	l.recoveryPoint = min(l.recoveryPoint, offset)
-	kept := l.snapshots[:0]
-	for _, at := range l.snapshots {
-		if at <= offset {
-			kept = append(kept, at)
-		} else if err := l.removeSnapshot(at); err != nil {
-			return err
-		}
+	if err := l.removeSnapshotsAbove(offset); err != nil {
+		return err
 	}
-	l.snapshots = kept
 	l.view.Store(&view{v.segments[:i+1]})
 	cut := slices.Clone(v.segments[i+1:])
 	slices.Reverse(cut) // the last goes first: no hole, ever
@@ -282,6 +276,19 @@ func (l *Log) truncateLocked(v *view, i int, offset, pos int64) error {
 		return err
 	}
 	return l.rebuildProducers(offset)
+}
+
+func (l *Log) removeSnapshotsAbove(offset int64) error {
+	kept := l.snapshots[:0]
+	for _, at := range l.snapshots {
+		if at <= offset {
+			kept = append(kept, at)
+		} else if err := l.removeSnapshot(at); err != nil {
+			return err
+		}
+	}
+	l.snapshots = kept
+	return nil
 }
 
 // rebuildProducers makes the producer state of the cut log anew. Until then the

@@ -43,15 +43,16 @@ type Catalog struct {
 
 	changeMu sync.Mutex // one change of structure at a time; held over I/O
 	// Guarded by changeMu.
-	manifest *manifest    // as it is durable, or will be
-	unsure   atomic.Bool  // the file may differ from it: a write failed. Read without the lock too
-	leaving  []*partition // of topics whose deletion is in doubt: they take no appends
+	manifest *manifest   // as it is durable, or will be
+	unsure   atomic.Bool // the file may differ from it: a write failed. Read without the lock too
 
 	mu sync.RWMutex // only the book's is taken after it
 	// Guarded by mu. The values are never modified, only replaced.
 	topics     map[string]manifestTopic
 	partitions map[topic.Partition]*partition
 	closed     bool
+	leaving    []*partition // of topics that are being deleted, or that is in doubt: they take no appends. Changed with changeMu held too
+	retired    log.Metrics  // counters of logs that were closed
 }
 
 // partition is a partition with its open log, or why there is none.
@@ -81,11 +82,15 @@ func (c *Catalog) Partition(tp topic.Partition) (*log.Log, error) {
 // all lists the partitions, in order.
 func (c *Catalog) all() []*partition {
 	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.allLocked()
+}
+
+func (c *Catalog) allLocked() []*partition {
 	list := make([]*partition, 0, len(c.partitions))
 	for _, p := range c.partitions {
 		list = append(list, p)
 	}
-	c.mu.RUnlock()
 	slices.SortFunc(list, func(a, b *partition) int { return a.Compare(b.Partition) })
 	return list
 }

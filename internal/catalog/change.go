@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -113,6 +114,11 @@ func (c *Catalog) createLocked(ctx context.Context, name string, config TopicCon
 	}
 	if _, found := c.manifest.find(name); found {
 		return ErrTopicExists
+	}
+	for _, t := range c.manifest.topics {
+		if topic.Collide(t.name, name) {
+			return fmt.Errorf("%w: it collides with topic %q, as '.' and '_' are one in Kafka's metrics", topic.ErrInvalidName, t.name)
+		}
 	}
 	if err := c.finishDeletions(name); err != nil {
 		return err
@@ -351,15 +357,18 @@ func (c *Catalog) alterLocked(ctx context.Context, name string, config TopicConf
 // service until Reopen: recovery may go by another level of durability than
 // theirs, so it might not find what they would acknowledge.
 func (c *Catalog) refuse(list []*partition, cause error) {
-	c.mu.Lock()
-	for _, p := range list {
-		c.partitions[p.Partition] = &partition{Partition: p.Partition, err: fmt.Errorf("change the level of durability: %w; reopen the partition", cause)}
-	}
-	c.mu.Unlock()
+	var final log.Metrics
 	for _, p := range list {
 		// All of it is durable: an error of closing the files loses nothing.
 		_ = p.log.Abandon()
+		addCounters(&final, p.log.Metrics())
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range list {
+		c.partitions[p.Partition] = &partition{Partition: p.Partition, err: fmt.Errorf("change the level of durability: %w; reopen the partition", cause)}
+	}
+	c.retireLocked(final)
 }
 
 // emptyMemory brings everything of these partitions, whose appends wait, into
@@ -367,6 +376,9 @@ func (c *Catalog) refuse(list []*partition, cause error) {
 func (c *Catalog) emptyMemory(ctx context.Context, list []*partition) error {
 	if j := c.backing.running(); j != nil {
 		if err := c.drainJournal(ctx, j); err != nil {
+			return err
+		}
+		if err := c.freeJournal(ctx); err != nil { // or the half could not be closed
 			return err
 		}
 		j.CloseHalf()
@@ -407,8 +419,14 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 		if p.log.Failed() == nil {
 			return nil
 		}
-		// The journal forgets the log when it is abandoned.
-		if c.backing.running() != nil {
+		// The journal forgets the log when it is abandoned. What is queued of it
+		// goes in before: other logs have what was published later.
+		if j := c.backing.running(); j != nil {
+			if !plant.Enabled || !plant.Is(plant.QueueDropped) {
+				if err := c.drainJournal(ctx, j); err != nil {
+					return err
+				}
+			}
 			if err := c.rescue([]topic.Partition{tp}); err != nil {
 				return err
 			}
@@ -419,10 +437,12 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 		return err
 	}
 	defer func() { c.recalled = nil }()
+	var final log.Metrics
 	if p.log != nil {
 		// Its files were written by a log that stopped: an error of closing
 		// them adds nothing to that.
 		_ = p.log.Abandon()
+		final = p.log.Metrics()
 	}
 	i, _ := c.manifest.find(tp.Topic)
 	l, err := c.reload(ctx, member{partition: tp, topic: c.manifest.topics[i]})
@@ -437,6 +457,7 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 	}
 	c.mu.Lock()
 	c.partitions[tp] = &partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)}
+	c.retireLocked(final)
 	c.mu.Unlock()
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/log"
 )
 
 // DeleteTopic deletes a topic with all its records and producer state. It is
@@ -53,16 +54,16 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 	var gone []*partition
 	for tp, p := range c.partitions {
 		if tp.Topic == name {
-			gone = append(gone, p)
 			delete(c.partitions, tp)
+			if p.log != nil {
+				gone = append(gone, p)
+			}
 		}
 	}
+	c.leaving = gone // there was none: changeable settled what was in doubt
 	c.mu.Unlock()
 	for _, p := range gone {
-		if p.log != nil {
-			p.log.StopAppends()
-			c.leaving = append(c.leaving, p)
-		}
+		p.log.StopAppends()
 	}
 	if doubt != nil {
 		return doubt
@@ -77,12 +78,20 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 // abandonLeaving closes the logs of deleted topics, once they cannot come back:
 // until then what they have in memory must stay recoverable.
 func (c *Catalog) abandonLeaving() {
+	if len(c.leaving) == 0 {
+		return
+	}
+	var final log.Metrics
 	for _, p := range c.leaving {
 		// The files go: an error of closing them loses nothing.
 		_ = p.log.Abandon()
 		c.backing.reclaim(journal.Key{Topic: p.log.TopicID(), Partition: p.Index})
+		addCounters(&final, p.log.Metrics())
 	}
+	c.mu.Lock()
 	c.leaving = nil
+	c.retireLocked(final)
+	c.mu.Unlock()
 }
 
 // finishDeletions carries out what the manifest notes, of one topic or ("") of

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -343,7 +344,7 @@ func (c *Catalog) begin(s *survey) error {
 	if err := c.fs.SyncDir(c.dir); err != nil {
 		return err
 	}
-	if r := s.recalled; r != nil && r.journal != nil {
+	if r := s.recalled; r != nil && r.journal != nil && !(plant.Enabled && plant.Is(plant.RunNotRewritten)) {
 		if err := r.journal.Harden(); err != nil {
 			return fmt.Errorf("make the journal durable: %w", err)
 		}
@@ -459,7 +460,7 @@ func (p *progress) step() {
 func (p *progress) due() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.last) < progressInterval {
+	if time.Since(p.last) < progressInterval && !p.c.o.Manual {
 		return false
 	}
 	p.last = time.Now()

@@ -18,8 +18,8 @@ type Cleanup uint8
 const (
 	// CleanupDelete removes old segments, by age and size.
 	CleanupDelete Cleanup = 1 << iota
-	// CleanupCompact removes records whose key has a newer one. Records of
-	// such a topic need keys.
+	// CleanupCompact lets records go whose key has a newer one. Records of such
+	// a topic need keys. Nothing compacts yet: all of them stay.
 	CleanupCompact
 )
 

@@ -36,6 +36,7 @@ func TestTopicsRefused(t *testing.T) {
 	}{
 		{"bad name", c.CreateTopic(ctx, "a/b", TopicConfig{}), topic.ErrInvalidName},
 		{"Kafka's metadata", c.CreateTopic(ctx, topic.ClusterMetadata, TopicConfig{}), topic.ErrInvalidName},
+		{"collides", errors.Join(c.CreateTopic(ctx, "x.y_z", TopicConfig{}), c.CreateTopic(ctx, "x_y.z", TopicConfig{})), topic.ErrInvalidName},
 		{"exists", c.CreateTopic(ctx, "a", TopicConfig{}), ErrTopicExists},
 		{"negative", c.CreateTopic(ctx, "b", TopicConfig{Partitions: -1}), ErrInvalidConfig},
 		{"retention without cleanup", c.CreateTopic(ctx, "b", TopicConfig{RetentionAge: 1}), ErrInvalidConfig},

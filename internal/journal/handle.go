@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncelog/oncelog/internal/invariant"
+	"github.com/oncelog/oncelog/internal/plant"
 )
 
 // Member is a log as the journal sees it. All calls come from the flusher of
@@ -90,6 +91,9 @@ func (h *Handle) Truncate(offset, segment, pos int64) error {
 		Segment: segment, Pos: pos, First: offset, Next: offset,
 	})
 	j.release()
+	if plant.Enabled && plant.Is(plant.TruncationEarly) {
+		return nil
+	}
 	return j.through(context.Background(), ticket)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -105,7 +106,7 @@ func (w *walker) run(in region, sequence, chain uint64) (h runHeader, sum uint64
 	if _, err := w.file.ReadAt(trailer[:], end); err != nil {
 		return h, 0, atNothing, w.readError(err, end)
 	}
-	if binary.LittleEndian.Uint64(trailer[:]) != sum {
+	if binary.LittleEndian.Uint64(trailer[:]) != sum && !(plant.Enabled && plant.Is(plant.TornRun)) {
 		return h, 0, atTorn, nil
 	}
 	return h, sum, atWhole, nil

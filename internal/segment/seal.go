@@ -151,9 +151,10 @@ func (s *Segment) flushIndex(i int, k Kind, n int, appendTo func(dst []byte, fro
 	switch {
 	case a.written[i] > 0:
 		err = s.growIndex(k, entries, int64(from*entrySize))
-	case k == KindTxnIndex && n == 0: // an empty one is not made, but a stale one goes
-		err = s.env.FS.Remove(s.Path(k))
-		if errors.Is(err, fs.ErrNotExist) {
+	case k == KindTxnIndex && n == 0: // an empty one is not made, but a stale one is emptied
+		if _, err = s.env.FS.Stat(s.Path(k)); err == nil {
+			err = s.replaceIndex(k, nil)
+		} else if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	default:

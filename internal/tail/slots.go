@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/oncelog/oncelog/internal/plant"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -214,8 +215,12 @@ func (s *Slots) Take(id Identity, pos, offset int64, size, _ int) *Chunk {
 	if sl == nil {
 		return nil
 	}
+	generation := rand.Uint64()
+	if plant.Enabled && plant.Is(plant.StaleSlot) {
+		generation = 1
+	}
 	sl.take(slotHeader{
-		sequence: s.sequence.Add(1), generation: rand.Uint64(), state: stateUsed,
+		sequence: s.sequence.Add(1), generation: generation, state: stateUsed,
 		identity: id, pos: pos, offset: offset, slot: sl.number,
 	})
 	c := newChunk(s, sl.area, pos)
