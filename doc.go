@@ -16,10 +16,10 @@
 // stored again. A read_committed reader sees a transaction whole, in each
 // partition, or not at all.
 //
-// A failed Open leaves the directory as it was. Damage to what was durable
-// once is never cut: that partition answers a *CorruptionError, the others
-// serve. After a failed write or flush a partition takes no more appends until
-// Reopen.
+// Until recovery begins, a failed Open leaves the directory as it was; after
+// that, as a crash in recovery would. Damage to what was durable once is never
+// cut: that partition answers a *CorruptionError, the others serve. After a
+// failed write or flush a partition takes no more appends until Reopen.
 //
 // Transactions over several partitions need a coordinator, which is not here
 // yet: Append refuses transactional batches. The log of each partition takes

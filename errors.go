@@ -4,7 +4,9 @@ import (
 	"errors"
 
 	"github.com/oncelog/oncelog/internal/catalog"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/producerstate"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -30,7 +32,11 @@ var (
 	ErrInvalidConfig    = catalog.ErrInvalidConfig              // a topic configuration contradicts itself
 	ErrInternalTopic    = catalog.ErrInternalTopic              // one of Kafka's own topics
 	ErrOffsetOutOfRange = log.ErrOffsetOutOfRange               // see *OffsetError
-	ErrOutcomeUnknown   = log.ErrOutcomeUnknown                 // the wait ended early: stored or not
+	ErrOutcomeUnknown   = log.ErrOutcomeUnknown                 // the wait ended early: stored or not; of a change of topics: made or not
+	ErrTruncated        = log.ErrTruncated                      // the log was truncated below the append while it waited
+	ErrJournalMissing   = catalog.ErrJournalMissing             // the commit journal is gone
+	ErrTailMissing      = catalog.ErrTailMissing                // the mapped tail is gone
+	ErrJournalDamaged   = journal.ErrDamaged                    // the commit journal or rescue file is damaged where it was durable
 	ErrLatched          = log.ErrLatched                        // an I/O error ended appends; Reopen
 	ErrNoSpace          = log.ErrNoSpace                        // the device is full; try again later
 	ErrCorrupt          = log.ErrCorrupt                        // see *CorruptionError
@@ -45,6 +51,12 @@ var (
 
 // OffsetError tells what a partition holds. It is an ErrOffsetOutOfRange.
 type OffsetError = log.OffsetError
+
+// ForeignWriterError tells where another program wrote after a crash of ours.
+type ForeignWriterError = log.ForeignWriterError
+
+// TailError tells what of the mapped tail is damaged.
+type TailError = tail.SlotError
 
 // CorruptionError tells where a partition is damaged. It is an ErrCorrupt.
 type CorruptionError = log.CorruptionError

@@ -48,6 +48,9 @@ func Open(dir string, o Options) (*Store, error) {
 // fraction of a second, with the error of ctx, even if a call of the file
 // system hangs; the directory stays locked until that call ends. A second Close
 // waits for the first, as long as its own ctx lets it, and does nothing.
+//
+// Afterwards everything answers ErrClosed, but Topics and Metrics, which tell
+// what was there last, and a Fetch of no requests, which answers nothing.
 func (s *Store) Close(ctx context.Context) error { return s.catalog.Close(ctx) }
 
 // Partition is the log of a partition: offsets, lookup by time, epochs,

@@ -122,6 +122,9 @@ func (l *Log) load(p *loadPlan) error {
 	if err := l.checkEnd(p, start, max(start, end)); err != nil {
 		return err
 	}
+	if err := l.checkJournaled(p, max(start, end)); err != nil {
+		return err
+	}
 	if end < start { // what is left of the log was deleted: it goes on at its start
 		p.emptied, p.kept, p.walked = true, nil, nil
 		end = start

@@ -134,6 +134,22 @@ func sameBody(a, b batch.Batch) bool {
 	return len(a) == len(b) && bytes.Equal(a[covered:], b[covered:])
 }
 
+// checkJournaled tells of a log that ends before what the journal vouches for:
+// all of that was acknowledged. The bytes that the journal has itself are laid
+// over the files, so what is missing is a large batch that it only refers to,
+// or what lay before it.
+func (l *Log) checkJournaled(p *loadPlan, end int64) error {
+	if l.o.Clean || !l.o.Journaled || end >= l.o.JournalEnd {
+		return nil
+	}
+	e := &CorruptionError{File: l.o.Dir, Offset: end, ReadableFrom: -1,
+		Err: fmt.Errorf("the journal vouches for offsets up to %d, and what stands at %d does not check out", l.o.JournalEnd, end)}
+	if n := len(p.walked); n > 0 {
+		e.File, e.Pos = p.walked[n-1].files.Paths[segment.KindLog], p.walked[n-1].size
+	}
+	return e
+}
+
 // readBatch reads the batch that a header at pos frames, nothing if it frames
 // none inside the file.
 func readBatch(f vfs.File, pos, size int64, dst []byte) ([]byte, error) {

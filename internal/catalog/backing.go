@@ -203,6 +203,8 @@ func (b *backing) end(whole bool) error {
 		err = b.journal.Close()
 	}
 	if b.slots != nil {
+		// Of a partition that refuses they may have what is nowhere else.
+		whole = whole && b.slots.Stats().Taken == 0
 		err = errors.Join(err, b.slots.Close(false))
 	}
 	if err != nil || !whole {

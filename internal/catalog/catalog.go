@@ -242,6 +242,9 @@ func (c *Catalog) close(ctx context.Context) error {
 		err = errors.Join(err, c.backing.end(err == nil))
 	}
 	if whole && err == nil {
+		err = c.dropRescue()
+	}
+	if whole && err == nil {
 		if e := c.markClean(); e != nil {
 			err = fmt.Errorf("write the clean mark of %s: %w", c.dir, e)
 		}

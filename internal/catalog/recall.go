@@ -66,6 +66,9 @@ func recallOnce(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
 	if err == nil && s.tail {
 		err = r.recallSlots(fsys, dir)
 	}
+	if errors.Is(err, journal.ErrNewerFormat) || errors.Is(err, tail.ErrNewerFormat) {
+		err = fmt.Errorf("%w: %w; use a newer one", ErrNewerFormat, err)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -312,4 +315,14 @@ func removeFile(fsys vfs.FS, path string) error {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))
+}
+
+// dropRescue removes what was set aside of partitions that are gone: all that
+// are there were closed with everything in their segments.
+func (c *Catalog) dropRescue() error {
+	_, err := c.fs.Stat(filepath.Join(c.dir, journal.RescueName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, journal.RemoveRescue(c.fs, c.dir))
 }

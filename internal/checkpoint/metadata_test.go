@@ -54,6 +54,10 @@ func TestParseTopicID(t *testing.T) {
 	if got := id.String(); got != "AAECAwQFBgcICQoLDA0ODw" {
 		t.Errorf("got %s", got)
 	}
+	// The id that Kafka gave its metadata topic for good.
+	if id, err := ParseTopicID("AAAAAAAAAAAAAAAAAAAAAQ"); err != nil || id != (TopicID{15: 1}) {
+		t.Errorf("the metadata topic: got %v, %v", id, err)
+	}
 	for _, bad := range []string{
 		"", "AAECAwQFBgcICQoLDA0OD", "AAECAwQFBgcICQoLDA0ODw==", "AAECAwQFBgcICQoLDA0ODx",
 		"AAECAwQFBgcICQoLDA0O/w", "AAECAwQFBgcI\nCQoLDA0ODw", "AAECAwQFBgcICQoLDA0OD\n", strings.Repeat("A", 1000),
@@ -81,6 +85,24 @@ func TestReadPartitionMetadataRefuses(t *testing.T) {
 		_, err := ReadPartitionMetadata([]byte(c.content))
 		checkRefused(t, c.content, err, c.line, c.reason)
 	}
+}
+
+func FuzzParseTopicID(f *testing.F) {
+	for _, text := range []string{"O33oiga5SCGWI1kTsJFt5A", "AAAAAAAAAAAAAAAAAAAAAQ", "", "AAECAwQFBgcICQoLDA0ODw==", "AAECAwQFBgcI\nCQoLDA0ODw", "AAECAwQFBgcICQoLDA0ODx"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := ParseTopicID(text)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) || id != (TopicID{}) {
+				t.Fatalf("%q: got %v, %v", text, id, err)
+			}
+			return
+		}
+		if got := id.String(); got != text {
+			t.Fatalf("%q is written %q", text, got)
+		}
+	})
 }
 
 func FuzzReadPartitionMetadata(f *testing.F) {

@@ -31,7 +31,7 @@ var house = map[string][]string{
 	"internal/groupoffsets": {"log", "batch", "internal/topic", "internal/invariant"},
 	"txn":                   {"log", "batch", "internal/topic", "internal/invariant"},
 	"": {"txn", "internal/groupoffsets", "internal/catalog", "log", "internal/journal", "internal/tail", "internal/segment",
-		"internal/producerstate", "index", "batch", "internal/topic", "internal/vfs", "internal/invariant"},
+		"internal/producerstate", "index", "batch", "internal/checkpoint", "internal/topic", "internal/vfs", "internal/invariant"},
 	"internal/group":   {"internal/topic", "internal/invariant"},
 	"internal/broker":  {"", "log", "txn", "batch", "internal/group"},
 	"internal/demo":    {"", "log", "batch"},

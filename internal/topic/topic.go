@@ -91,3 +91,9 @@ func CheckName(name string) error {
 	}
 	return nil
 }
+
+// Collide tells whether two names differ, but not in Kafka's metrics, where '.'
+// and '_' are one character: Kafka does not make a topic beside such another.
+func Collide(a, b string) bool {
+	return a != b && strings.ReplaceAll(a, ".", "_") == strings.ReplaceAll(b, ".", "_")
+}
