@@ -77,6 +77,7 @@ func (l *Log) rollLocked(base, now, room int64) error {
 		return err
 	}
 	if err == nil {
+		last.EndMemory()
 		err = last.EndTimes()
 	}
 	if err != nil {

@@ -21,6 +21,13 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
+	// The journal may hold what a log of this partition appended before it was
+	// opened again: it must hear of the truncation too.
+	if l.o.Backing != nil && l.backed.Load() == nil && l.level() == DurabilityFsync {
+		if err := l.back(); err != nil {
+			return l.refused(err)
+		}
+	}
 	l.Freeze()
 	defer l.Thaw()
 	if err := l.truncate(ctx, offset); err != nil {

@@ -179,6 +179,7 @@ func (c *Catalog) read() (*survey, error) {
 	s := &survey{future: future}
 	s.manifest, s.members = resolve(m, dirs)
 	s.changed = !equalTopics(m, s.manifest)
+	c.tellLeftOut(dirs, s.members)
 	// The clean mark says nothing while memory is in use: whoever made it was
 	// another program, which knew nothing of that.
 	if m.memory != (memoryState{}) {
@@ -465,6 +466,20 @@ func (p *progress) due() bool {
 	}
 	p.last = time.Now()
 	return true
+}
+
+// tellLeftOut reports directories that cannot be looked into and that the
+// manifest does not know. They may be partitions, clean or not.
+func (c *Catalog) tellLeftOut(dirs []directory, members []member) {
+	for _, d := range dirs {
+		known := func(m member) bool { return m.partition == d.partition }
+		if d.err == nil || slices.ContainsFunc(members, known) {
+			continue
+		}
+		c.unseen = true
+		c.event(Event{Kind: EventPartitionRefused, Partition: d.partition,
+			Err: fmt.Errorf("look into %s: %w; it is left out until the data directory is opened again", d.partition, d.err)})
+	}
 }
 
 // tellRefused reports the partitions that are not served.

@@ -396,6 +396,39 @@ func TestUnusableFiles(t *testing.T) {
 	}
 }
 
+// A directory that the manifest does not know and that cannot be looked into
+// may be what an unfinished creation left: it becomes no topic, and as it may be
+// one of Kafka's there is no clean mark.
+func TestUnknownDirectoryUnreadable(t *testing.T) {
+	mem := newMem(t)
+	filled(t, mem)
+	for _, dir := range []string{"left-0", "a-2"} {
+		if err := mem.Mkdir(dataDir+"/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unreadable := func(op faultfs.Op) bool { return op.Name == dataDir+"/left-0" || op.Name == dataDir+"/a-2" }
+	fsys := faultfs.New(mem, faultfs.Plan{Faults: []faultfs.Fault{{Kinds: []faultfs.Kind{faultfs.ReadDir}, Match: unreadable, Forever: true}}})
+	var told events
+	o := on(fsys)
+	o.Events = told.add
+	c := mustOpen(t, o)
+	checkFilled(t, c)
+	if got := told.of(EventPartitionRefused); len(got) != 2 || !errors.Is(got[0].Err, syscall.EIO) {
+		t.Errorf("told %+v", got)
+	}
+	mustClose(t, c)
+	if exists(mem, checkpoint.CleanShutdownFile) {
+		t.Error("a clean mark although not everything was seen")
+	}
+	c = mustOpen(t, on(mem))
+	checkFilled(t, c)
+	mustClose(t, c)
+	if !exists(mem, checkpoint.CleanShutdownFile) {
+		t.Error("no clean mark although all was seen")
+	}
+}
+
 // legacyMessage is a message of format 1: no key, value "v".
 const legacyMessage = "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x17" + "\x5b\xa3\x2c\x10" + "\x01\x00" + "\x00\x00\x00\x00\x00\x00\x00\x01" + "\xff\xff\xff\xff" + "\x00\x00\x00\x01v"
 

@@ -32,6 +32,8 @@ func (d *directory) belongsElsewhere(id checkpoint.TopicID) error {
 //   - A directory of a topic whose deletion is noted is not there any more.
 //   - A directory that the manifest does not know and that holds no segment is
 //     what an unfinished creation left.
+//   - One that it does not know and that cannot be looked into may be either: it
+//     is left out.
 //   - One that it does not know with segments is a topic of Kafka's, or a
 //     partition of it that came later.
 //   - A topic with another id than the manifest says is another topic: nothing
@@ -91,7 +93,7 @@ func resolveTopic(t manifestTopic, found []directory) (manifestTopic, []member) 
 	}
 	for _, d := range found {
 		index := d.partition.Index
-		if index >= known && !d.segments {
+		if index >= known && (!d.segments || d.err != nil) {
 			continue
 		}
 		missing(index)

@@ -52,6 +52,14 @@ func (s *Segment) Unseat() bool {
 	return t == nil || t.Drop()
 }
 
+// EndMemory says that no append follows: all memory is given back as it is
+// written. Writer only.
+func (s *Segment) EndMemory() {
+	if t := s.tail.Load(); t != nil {
+		t.Skip()
+	}
+}
+
 // MemoryBytes is how much memory the segment holds.
 func (s *Segment) MemoryBytes() int64 {
 	if t := s.tail.Load(); t != nil {

@@ -68,7 +68,7 @@ func (h *history) truncate(p *partition, l *log.Log) {
 	offset := low + h.rng.Int64N(f.LogEnd-min(low, f.LogEnd)+2)
 	inside := offset < f.LogEnd && !p.boundary(offset)
 	if !inside {
-		p.truncateTo = offset
+		p.truncateTo, p.truncateEpochs = offset, p.epochsEnd(offset)
 	}
 	var err error
 	h.alone(func() { err = l.Truncate(ctx, offset) })
@@ -196,5 +196,5 @@ func (h *history) reopenWell(p *partition) {
 	if err != nil {
 		h.fail("%s: %v", p.tp, err)
 	}
-	h.settle(p, l, lossNone)
+	h.reopened(p, l)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -105,6 +106,12 @@ func (h *history) appended(p *partition, l *log.Log, v verdict, a log.Appended, 
 	flight := p.flight
 	h.count.Appends++
 	if h.dead() {
+		// Nobody hears of it. But whether it was published is known.
+		if n := len(flight); n > 0 && l.Frontiers().LogEnd == flight[n-1].next() {
+			for i := range flight {
+				h.publishedNow(p, &flight[i])
+			}
+		}
 		p.pending, p.flight = append(p.pending, flight...), nil
 		return
 	}
@@ -114,7 +121,7 @@ func (h *history) appended(p *partition, l *log.Log, v verdict, a log.Appended, 
 		h.count.Refused++
 		return
 	case err != nil:
-		if !h.expected(err) {
+		if !h.expected(err) || h.disk.broken != "" && !h.isBroken(p) && !h.expectedElsewhere(err) {
 			h.fail("%s refuses an append: %v; expected %+v", p.tp, err, v)
 		}
 		h.arrive(p, l)
@@ -134,6 +141,9 @@ func (h *history) appended(p *partition, l *log.Log, v verdict, a log.Appended, 
 		}
 	case !arrived:
 		h.count.Batches += int64(len(flight))
+		if h.ordered(p) && int64(len(flight[0].bytes)) > journal.BatchMax(h.scene.journal) {
+			h.count.Large++
+		}
 		if a.BaseOffset != flight[0].header.BaseOffset || a.LastOffset != flight[len(flight)-1].header.LastOffset() {
 			h.fail("%s appends at %+v, expected %d", p.tp, a, flight[0].header.BaseOffset)
 		}

@@ -27,6 +27,10 @@ func (h *history) ids() (all []int64) {
 	return append(all, firstCoordinator)
 }
 
+// largeBytes is about from where a batch is too large for the smallest journal
+// and slot.
+const largeBytes = 4 << 10
+
 // entry makes a batch for the end of a partition: as a client sends it, and
 // what must be stored.
 func (h *history) entry(p *partition, o batch.BuilderOptions, n int) entry {
@@ -38,6 +42,10 @@ func (h *history) entry(p *partition, o batch.BuilderOptions, n int) entry {
 	size := h.rng.IntN(60)
 	if h.chance(0.15) {
 		size = h.rng.IntN(900 / n)
+	}
+	// Not in another activity: such a batch is synced by the one who appends.
+	if most := int(min(p.config.SegmentBytes/2, 32<<10)); most >= largeBytes && !h.disk.inside && h.chance(0.06) {
+		size = (largeBytes/2 + h.rng.IntN(most-largeBytes/2)) / n
 	}
 	h.build.Reset(nil, o)
 	var times []int64
@@ -56,6 +64,7 @@ func (h *history) entry(p *partition, o batch.BuilderOptions, n int) entry {
 // stamped is a client's batch and what the log makes of it.
 func (h *history) stamped(p *partition, b batch.Batch, m *batch.Marker, times []int64, offset int64) entry {
 	e := entry{client: b, bytes: append(batch.Batch(nil), b...), marker: m, times: times}
+	e.when = moment{begin: h.order.tick(), ordered: h.ordered(p)}
 	if p.config.Timestamps == batch.LogAppendTime {
 		e.bytes.SetMaxTimestamp(batch.LogAppendTime, h.now)
 		for i := range e.times {

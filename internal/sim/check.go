@@ -14,36 +14,84 @@ import (
 )
 
 // settleAll compares a store that was just opened with the model: what may
-// have been lost is, what was under way is done or not.
-func (h *history) settleAll() {
+// have been lost is, what was under way is done or not. After an operation
+// that failed while it opened, partitions may refuse: they are opened again.
+func (h *history) settleAll(failed bool) {
+	h.order.opens()
 	names := h.sys.topics()
 	for _, name := range names {
-		if h.find(name) == nil {
+		if h.find(name) != nil {
+			continue
+		}
+		if !failed {
 			h.fail("topic %q is there and should not be", name)
 		}
+		panic(undecided{})
 	}
+	doubt := map[*subject]bool{}
 	h.topic = slices.DeleteFunc(h.topic, func(s *subject) bool {
 		there := h.bare || slices.Contains(names, s.name)
 		if !there && !s.maybe {
 			h.fail("topic %q is gone", s.name)
 		}
-		s.maybe = false
+		doubt[s], s.maybe = s.maybe, false
 		return !there
 	})
 	for _, s := range h.topic {
 		for _, p := range s.parts {
-			l, err := h.sys.partition(p.tp)
-			if err != nil {
-				h.fail("%s does not open after %s: %v", p.tp, h.loss, err)
+			if h.settleOpened(s, p, failed, doubt[s]); !h.dead() {
+				continue
 			}
-			if !h.bare {
-				h.settleLevel(s, p, l)
-			}
-			h.settle(p, l, h.loss)
+			s.maybe = doubt[s]
+			return
 		}
-		s.other = nil
+		s.settled()
 	}
 	h.loss = lossNone
+	h.checkClosure()
+	h.order.crashLosses = h.order.losses
+}
+
+// settleOpened is settleAll for one partition, of a topic that was in doubt or
+// not.
+func (h *history) settleOpened(s *subject, p *partition, failed, doubt bool) {
+	l, err := h.sys.partition(p.tp)
+	if err != nil && failed {
+		h.tell("%s reopen, refused with: %v", p.tp, err)
+		h.count.Reopened++
+		if err = h.sys.reopen(p.tp); h.dead() {
+			return
+		}
+		if err == nil {
+			l, err = h.sys.partition(p.tp)
+		}
+	}
+	switch {
+	case err == nil:
+	case h.disk.broken != "":
+		h.tell("%s refuses: %v", p.tp, err)
+		if p.awaits == lossNone {
+			p.awaitsAt = h.order.opened
+		}
+		p.awaits = max(p.awaits, h.loss)
+		return
+	case failed && doubt:
+		panic(undecided{})
+	default:
+		h.fail("%s does not open after %s: %v", p.tp, h.loss, err)
+	}
+	if !h.bare {
+		h.settleLevel(s, p, l)
+	}
+	h.settle(p, l, max(h.loss, p.awaits))
+	p.awaits = lossNone
+}
+
+// settled notes that it is known how a change ended, once all partitions serve.
+func (s *subject) settled() {
+	if !slices.ContainsFunc(s.parts, func(p *partition) bool { return p.awaits != lossNone }) {
+		s.other = nil
+	}
 }
 
 // settleLevel finds out which of two levels a topic has whose change was under
@@ -82,6 +130,8 @@ func (h *history) settle(p *partition, l *log.Log, lost loss) {
 	if f.LogEnd > p.end() || !p.boundary(f.LogEnd) {
 		h.fail("%s ends at %d, and it never did: it had batches up to %d", p.tp, f.LogEnd, p.end())
 	}
+	h.loses(p, p.log[p.index(f.LogEnd):])
+	h.loses(p, slices.DeleteFunc(p.pending, func(e entry) bool { return e.next() <= f.LogEnd }))
 	p.log = slices.Clone(p.log[:p.index(f.LogEnd)])
 	p.refold()
 	p.pending, p.flight = nil, nil
@@ -140,9 +190,38 @@ func (h *history) arrive(p *partition, l *log.Log) {
 		return
 	}
 	for _, e := range p.flight {
+		h.publishedNow(p, &e)
 		p.push(e)
 	}
 	p.flight = nil
+}
+
+// arriveAll notes all appends that are in their logs. It is called before
+// anything else is let in.
+func (h *history) arriveAll() {
+	for _, p := range h.partitions() {
+		if len(p.flight) == 0 {
+			continue
+		}
+		if l, err := h.sys.partition(p.tp); err == nil {
+			h.arrive(p, l)
+		}
+	}
+}
+
+// reopened compares a partition with the model that was opened again.
+func (h *history) reopened(p *partition, l *log.Log) {
+	h.order.opens()
+	lost := p.awaits
+	if !h.bare {
+		h.settleLevel(h.find(p.tp.Topic), p, l)
+	}
+	h.settle(p, l, lost)
+	p.awaits = lossNone
+	if !h.bare {
+		h.find(p.tp.Topic).settled()
+	}
+	h.checkClosure()
 }
 
 // scan reads the whole log, and once more what read_committed shows of it.

@@ -3,9 +3,11 @@ package sim
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/internal/vfs/faultfs"
 )
@@ -35,6 +37,14 @@ type disk struct {
 	failed     bool // it came
 	came       bool // that, or death, ever
 	cameAt     int  // at this operation
+	// slotsFailed says that it hit the mapped tail: then no truncation of what
+	// was in it succeeds before the store is opened again.
+	slotsFailed bool
+
+	// broken is the directory whose segments cannot be written, "" if none.
+	broken string
+
+	headers int64 // writes of the header of the journal
 
 	// between is called at every sync, before it is made.
 	between func()
@@ -73,6 +83,7 @@ func (d *disk) fault(effect faultfs.Effect, err error) faultfs.Fault {
 
 func (d *disk) hit(op faultfs.Op) bool {
 	d.failed, d.came, d.cameAt = true, true, op.N
+	d.slotsFailed = d.slotsFailed || strings.Contains(op.Name, "oncelog.tail")
 	return true
 }
 
@@ -88,6 +99,10 @@ func (d *disk) hook(op faultfs.Op) error {
 		}
 		return errCrashed
 	}
+	if err := d.refusesWrites(op); err != nil {
+		return err
+	}
+	d.countJournal(op)
 	if d.between != nil && !d.inside && (op.Kind == faultfs.Sync || op.Kind == faultfs.SyncDir) {
 		d.inside = true
 		d.between()
@@ -97,6 +112,14 @@ func (d *disk) hook(op faultfs.Op) error {
 		}
 	}
 	return nil
+}
+
+// countJournal counts how often the header of the journal is written, which is
+// how a half of it becomes free.
+func (d *disk) countJournal(op faultfs.Op) {
+	if op.Kind == faultfs.Write && op.Pos < 2*4096 && strings.HasSuffix(op.Name, journal.Name) {
+		d.headers++
+	}
 }
 
 // crashIn lets everything die n operations from now.

@@ -99,7 +99,7 @@ func (p *partition) settleEpochs(found []checkpoint.EpochEntry, start int64) boo
 	}
 	if p.truncateTo >= 0 {
 		for _, o := range options[:len(options):len(options)] {
-			options = append(options, dropEpochs(o, p.epochsEnd(p.truncateTo)))
+			options = append(options, dropEpochs(o, p.epochsEnd(p.truncateTo)), dropEpochs(o, p.truncateEpochs))
 		}
 	}
 	for _, m := range p.epochMaybe {

@@ -37,6 +37,10 @@ type Counts struct {
 	Reopened                  int64 // partitions, after a failure
 	Appends, Batches, Refused int64
 	Duplicates, Checks        int64
+	Large                     int64 // batches beside the journal
+	Freed                     int64 // halves of journals
+	Broken                    int64 // partitions that could not be written
+	Foreign, Foreigners       int64 // logs that another program wrote to; of those: found out
 }
 
 func (c *Counts) add(o Counts) {
@@ -54,6 +58,11 @@ func (c *Counts) add(o Counts) {
 	c.Refused += o.Refused
 	c.Duplicates += o.Duplicates
 	c.Checks += o.Checks
+	c.Large += o.Large
+	c.Freed += o.Freed
+	c.Broken += o.Broken
+	c.Foreign += o.Foreign
+	c.Foreigners += o.Foreigners
 }
 
 // subject is one topic as the model knows it.
@@ -77,6 +86,8 @@ type history struct {
 	sys   system
 	trace []string
 	keep  bool // the trace
+	scene scene
+	order closure
 	loss  loss // before this life
 	topic []*subject
 	made  int // topics so far
@@ -99,12 +110,17 @@ func newHistory(seed uint64, keep bool) *history {
 	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x0ece)), now: epochMillis, keep: keep}
 	mem := vfs.NewMem()
 	h.disk = h.machine(mem)
-	h.bare = h.chance(0.3)
-	h.open = storeOpener(h.chance(0.3))
-	if h.bare {
+	h.play(drawScene(h.rng))
+	return h
+}
+
+// play sets the scene.
+func (h *history) play(s scene) {
+	h.scene, h.topic, h.bare = s, nil, s.bare
+	h.open = storeOpener(s)
+	if s.bare {
 		h.openBare()
 	}
-	return h
 }
 
 // machine puts a file system under the engine.
@@ -194,7 +210,15 @@ func (h *history) partitions() (list []*partition) {
 
 // expected tells whether an error comes from a failure that the history made.
 func (h *history) expected(err error) bool {
-	return h.disk.failed || errors.Is(err, journal.ErrFailed) || h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) || h.dead()
+	switch {
+	case h.disk.broken != "" || h.disk.failed || h.disk.slotsFailed || h.dead() || errors.Is(err, journal.ErrFailed):
+		return true
+	case h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)):
+		return true
+	}
+	// What a latched log has in memory is lost to the others until it is opened
+	// again.
+	return errors.Is(err, log.ErrNoSpace) && h.scene.memory < roomyBytes && h.anyLatched()
 }
 
 // log gives the open log of a partition, nil if it does not serve because of a
@@ -207,23 +231,20 @@ func (h *history) log(p *partition) *log.Log {
 	if err == nil && h.chance(0.5) {
 		h.latched(p, l)
 	}
-	if h.dead() {
+	if h.dead() || h.isBroken(p) && h.chance(0.9) {
 		return nil
 	}
 	cause := err
 	if cause == nil {
 		cause = l.Failed()
 	}
-	if errors.Is(cause, journal.ErrFailed) {
-		// The whole store takes nothing any more: the process ends.
-		h.tell("the journal failed: %v", cause)
-		h.disk.dead = true
+	if h.journalFailed(cause) {
 		return nil
 	}
 	h.tell("%s reopen, after: %v", p.tp, cause)
 	h.count.Reopened++
 	if err := h.sys.reopen(p.tp); err != nil {
-		if h.dead() {
+		if h.dead() || h.journalFailed(err) {
 			return nil
 		}
 		if !h.expected(err) && !h.full {
@@ -239,8 +260,19 @@ func (h *history) log(p *partition) *log.Log {
 	if l, err = h.sys.partition(p.tp); err != nil {
 		h.fail("%s is not there after reopening: %v", p.tp, err)
 	}
-	h.settle(p, l, lossNone)
+	h.reopened(p, l)
 	return l
+}
+
+// journalFailed ends the process if that is what an error says: the whole store
+// takes nothing any more.
+func (h *history) journalFailed(err error) bool {
+	if !errors.Is(err, journal.ErrFailed) {
+		return false
+	}
+	h.tell("the journal failed: %v", err)
+	h.disk.dead = true
+	return true
 }
 
 // latched checks that a latched log takes nothing and goes on serving.

@@ -16,6 +16,7 @@ type entry struct {
 	header batch.Header
 	marker *batch.Marker
 	times  []int64 // of its records, ms
+	when   moment
 }
 
 func (e *entry) next() int64 { return e.header.NextOffset() }
@@ -54,11 +55,18 @@ type partition struct {
 	pending    []entry // may follow the log, in part too
 	startMax   int64   // the log start may be here
 	truncateTo int64   // the log may end here; -1: no truncation
-	epochMaybe []epoch
+	// truncateEpochs is from where on that drops epochs.
+	truncateEpochs int64
+	epochMaybe     []epoch
 	// epochsBefore are those from before, if that failed.
 	epochsBefore []epoch
 	// flight is an append that is being made and may be in the log already.
 	flight []entry
+
+	// awaits is what may have been lost before a partition that refused to open
+	// serves again; awaitsAt is the clock when it refused.
+	awaits   loss
+	awaitsAt int64
 
 	// Of this life: lowest sequences that guards were taken with.
 	verified map[int64]verified

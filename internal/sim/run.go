@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/vfs"
 )
@@ -16,10 +17,24 @@ var ctx = context.Background()
 // engine is one too. keep has it trace what happened.
 func Run(seed uint64, keep bool) (Counts, error) {
 	h := newHistory(seed, keep)
+	defer stuckAfter(seed).Stop()
 	err := h.run()
 	h.count.Histories = 1
 	h.count.Operations = int64(h.base + h.disk.fs.Count())
 	return h.count, err
+}
+
+// stuckTime is how long a history may take, which takes milliseconds: then
+// something in it waits for what never comes.
+const stuckTime = 20 * time.Second
+
+// stuckAfter ends the program, with the stacks of all goroutines, if it is not
+// stopped in time.
+func stuckAfter(seed uint64) *time.Timer {
+	return time.AfterFunc(stuckTime, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("sim: seed %d is stuck", seed))
+	})
 }
 
 // Replay runs a seed again, with its trace.
@@ -29,10 +44,14 @@ func Replay(seed uint64) *Violation {
 	return v
 }
 
+// undecided ends a history. What an unfinished creation left is taken for a
+// topic if it cannot be read while the store opens.
+type undecided struct{}
+
 func (h *history) run() (err error) {
 	defer func() {
 		switch r := recover().(type) {
-		case nil:
+		case nil, undecided:
 		case *Violation:
 			err = r
 		default:
@@ -56,6 +75,7 @@ func (h *history) life(last bool) {
 	end := h.rng.IntN(10)
 	if last {
 		end = 0
+		h.mend()
 	}
 	// Crashes come while opening, or anywhere later.
 	switch {
@@ -95,11 +115,10 @@ func (h *history) life(last bool) {
 // begin opens the store and checks all of it. It is false if the process died
 // or the store did not open because an operation failed.
 func (h *history) begin() bool {
-	for {
+	for failed := false; ; {
 		h.tell("open, after %s", h.loss)
 		sys, err := h.open(h.disk.fs, h.clock)
-		failed := h.disk.failed
-		if failed {
+		if failed = h.disk.failed; failed {
 			h.disk.disarm()
 			h.count.Failures++
 		}
@@ -111,21 +130,21 @@ func (h *history) begin() bool {
 		}
 		if err == nil {
 			h.sys = sys
-			break
+			h.failures = h.count.Failures
+			h.settleAll(failed)
+			return !h.dead()
 		}
 		// The process ends, and is started again.
 		h.tell("does not open: %v", err)
 		h.swap(h.disk.after(lossKill))
 		h.loss = max(h.loss, lossKill)
 	}
-	h.failures = h.count.Failures
-	h.settleAll()
-	return !h.dead()
 }
 
 // end closes the store.
 func (h *history) end(last bool) {
 	h.makeRoom()
+	h.mend()
 	h.tell("close")
 	whole := !h.anyLatched()
 	err := h.sys.close()
@@ -194,13 +213,20 @@ func (l loss) String() string {
 // swap puts the next file system under the engine.
 func (h *history) swap(mem *vfs.Mem) {
 	h.base += h.disk.fs.Count()
+	h.count.Freed += h.disk.headers / 2
+	broken := h.disk.broken
+	if h.chance(0.5) {
+		broken = ""
+	}
 	h.disk = h.machine(mem)
+	h.disk.broken = broken
 	h.full = false
 	mem.SetCapacity(0)
 }
 
 // verifyEnd opens the store of the last life once more.
 func (h *history) verifyEnd() {
+	h.mend()
 	if !h.begin() {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oncelog/oncelog/internal/catalog"
-	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -50,11 +49,11 @@ type store struct{ c *catalog.Catalog }
 
 // storeOpener opens stores, with appends that go straight into the segments or
 // through journal and tail.
-func storeOpener(direct bool) opener {
+func storeOpener(s scene) opener {
 	return func(fsys vfs.FS, now func() time.Time) (system, error) {
 		c, err := catalog.Open(catalog.Options{
-			Dir: dir, Log: log.Options{FS: fsys, Now: now, Files: segment.NewFiles(3)}, Manual: true,
-			Direct: direct, MemoryBytes: 1 << 20, JournalBytes: journal.BytesMin, TailBytes: 256 << 10,
+			Dir: dir, Log: log.Options{FS: fsys, Now: now, Files: segment.NewFiles(3), Replicated: s.replicated}, Manual: true,
+			Direct: s.direct, MemoryBytes: s.memory, JournalBytes: s.journal, TailBytes: s.tail,
 		})
 		if err != nil {
 			return nil, err

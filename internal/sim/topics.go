@@ -31,7 +31,7 @@ func (h *history) createTopic() {
 	s := &subject{name: name, config: h.topicConfig(), maybe: true}
 	for i := range s.config.Partitions {
 		tp := topic.Partition{Topic: name, Index: int32(i)}
-		s.parts = append(s.parts, newPartition(tp, h.logConfig(s.config), false))
+		s.parts = append(s.parts, newPartition(tp, h.logConfig(s.config), h.scene.replicated))
 	}
 	h.create(s)
 }

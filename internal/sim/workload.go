@@ -76,7 +76,15 @@ func (h *history) act() {
 		return
 	case 7:
 		h.makeRoom()
+		if h.chance(0.3) {
+			h.mend()
+		}
 		return
+	case 8:
+		if h.scene.journaled() && h.disk.broken == "" && h.chance(0.2) {
+			h.breakSegments(list[h.rng.IntN(len(list))])
+			return
+		}
 	}
 	p := list[h.rng.IntN(len(list))]
 	l := h.log(p)
@@ -156,7 +164,8 @@ func (h *history) look(p *partition, l *log.Log) {
 
 // meanwhile is what others do during a sync.
 func (h *history) meanwhile() {
-	if h.sys != nil && h.sys.starting() {
+	h.arriveAll()
+	if h.sys.starting() {
 		return // an append would wait for that
 	}
 	if !h.chance(0.1) {
@@ -171,12 +180,19 @@ func (h *history) meanwhile() {
 		}
 		h.observe(p, l)
 		h.tell("%s meanwhile", p.tp)
-		if h.chance(0.7) {
+		if h.chance(0.7) && !h.mayWait(p) {
 			h.appendAny(p, l)
 		} else {
 			h.look(p, l)
 		}
 	}
+}
+
+// mayWait tells whether an append to a partition may have to wait: for memory,
+// and what it then does itself needs locks that the activity it came into
+// holds; or for a large append, which is synced before it is published.
+func (h *history) mayWait(p *partition) bool {
+	return h.ordered(p) && h.scene.memory < roomyBytes || len(p.flight) > 0
 }
 
 // alone keeps others out: f holds what an append needs.
@@ -235,7 +251,9 @@ func (h *history) anyLatched() bool {
 // quiet ends all transactions and waits: then everything is stable.
 func (h *history) quiet() {
 	h.makeRoom()
+	h.mend()
 	h.disk.between = nil
+	// All of them first: one that is latched may have what others wait for.
 	for _, p := range h.partitions() {
 		l := h.log(p)
 		if h.dead() {
@@ -244,6 +262,9 @@ func (h *history) quiet() {
 		if l == nil {
 			h.fail("%s does not serve in the last life", p.tp)
 		}
+	}
+	for _, p := range h.partitions() {
+		l := h.log(p)
 		for _, id := range h.ids() {
 			if s := p.state.producers[id]; s != nil && s.open >= 0 {
 				m := batch.Marker{Producer: batch.Producer{ID: id, Epoch: s.epoch}, CoordinatorEpoch: max(s.coordinator, 0), Timestamp: h.now}
@@ -254,6 +275,9 @@ func (h *history) quiet() {
 	h.syncAll()
 	for _, p := range h.partitions() {
 		l := h.log(p)
+		if h.dead() { // the journal had failed before it was needed
+			return
+		}
 		if p.replicated {
 			p.inLife = p.end()
 			l.AdvanceHighWatermark(p.end())
