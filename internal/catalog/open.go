@@ -16,7 +16,6 @@ import (
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/plant"
-	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -84,14 +83,6 @@ func (c *Catalog) open() error {
 		c.loop.Go(c.maintain) // ends when background does
 	}
 	return nil
-}
-
-// inMotion tells whether an error of a read-only opening may come from another
-// process that writes: journal, tail and segments were read one after the other.
-func (c *Catalog) inMotion(err error) bool {
-	_, foreign := errors.AsType[*log.ForeignWriterError](err)
-	damaged, _ := errors.AsType[*tail.SlotError](err)
-	return foreign || damaged != nil || errors.Is(err, journal.ErrBusy) || errors.Is(err, ErrJournalMissing) || errors.Is(err, ErrTailMissing)
 }
 
 // workers is how many goroutines seal rolled segments.

@@ -326,3 +326,11 @@ func (c *Catalog) dropRescue() error {
 	}
 	return errors.Join(err, journal.RemoveRescue(c.fs, c.dir))
 }
+
+// inMotion tells whether an error of a read-only opening may come from another
+// process that writes: journal, tail and segments were read one after the other.
+func (c *Catalog) inMotion(err error) bool {
+	_, foreign := errors.AsType[*log.ForeignWriterError](err)
+	damaged, _ := errors.AsType[*tail.SlotError](err)
+	return foreign || damaged != nil || errors.Is(err, journal.ErrBusy) || errors.Is(err, ErrJournalMissing) || errors.Is(err, ErrTailMissing)
+}
