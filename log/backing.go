@@ -116,7 +116,11 @@ func (l *Log) settleJournal(ctx context.Context, j *journal.Journal) error {
 	if !l.o.Workers.manual {
 		return j.Flush(ctx)
 	}
-	if l.o.Backing.Help(); j.Settled() {
+	for runs := int64(-1); !j.Settled() && j.Err() == nil && j.Stats().Runs != runs; {
+		runs = j.Stats().Runs
+		l.o.Backing.Help()
+	}
+	if j.Settled() {
 		return j.Err()
 	}
 	return l.journalRoom(j)
@@ -125,14 +129,14 @@ func (l *Log) settleJournal(ctx context.Context, j *journal.Journal) error {
 // journalRoom makes room in the journal of a store that works by hand, where
 // nobody else would.
 func (l *Log) journalRoom(j *journal.Journal) error {
-	if !l.o.Workers.manual {
-		return nil
-	}
 	l.o.Backing.FreeJournal()
+	if err := j.Err(); err != nil {
+		return err
+	}
 	if _, _, due := j.Due(); due {
 		return fmt.Errorf("%w: the journal is full", ErrNoSpace)
 	}
-	return j.Err()
+	return nil
 }
 
 // lockAppend locks appendMu once no append is under way outside of it.

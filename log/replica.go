@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/tail"
 )
 
 // ReplicaOptions of the replica's door.
@@ -55,7 +56,10 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 // replicaRun is what the batches of an append are together: the header as if
 // they were one, but for its leader epoch, which is the oldest that any carries,
 // -1 if none does.
-type replicaRun struct{ batch.Header }
+type replicaRun struct {
+	batch.Header
+	batches int
+}
 
 // checkRun verifies what does not depend on the state of the log.
 func checkRun(raw []byte) (run replicaRun, err error) {
@@ -82,6 +86,7 @@ func checkRun(raw []byte) (run replicaRun, err error) {
 		}
 		run.MaxTimestamp = max(run.MaxTimestamp, h.MaxTimestamp)
 		next, newest = h.NextOffset(), max(newest, h.LeaderEpoch)
+		run.batches++
 		pos += len(b)
 	}
 	if len(raw) == 0 {
@@ -107,7 +112,7 @@ func (l *Log) appendReplicaLocked(raw []byte, run *replicaRun, now int64) error 
 	if err := l.makeRoomLocked(&run.Header, now, false); err != nil {
 		return err
 	}
-	at, err := l.seatLocked(run.BaseOffset, len(raw))
+	at, err := l.seatLocked(run.BaseOffset, tail.RoomFor(len(raw), run.batches))
 	if err != nil {
 		return err
 	}

@@ -242,7 +242,7 @@ func (l *Log) ensureSnapshot(n int) error {
 	if l.covered(n) == n {
 		return nil
 	}
-	if l.highWatermark.Load() < l.logEnd.Load() {
+	if l.truncatedFrom() < l.logEnd.Load() {
 		return l.snapshotAt(l.view.Load().segments[n].Base)
 	}
 	return l.snapshotNow()
@@ -251,10 +251,10 @@ func (l *Log) ensureSnapshot(n int) error {
 // covered is how many of the first n segments may go with the snapshots that
 // there are.
 func (l *Log) covered(n int) int {
-	v, highWatermark := l.view.Load(), l.highWatermark.Load()
+	v, last := l.view.Load(), l.truncatedFrom()
 	for ; n > 0; n-- {
 		for _, at := range l.snapshots {
-			if at >= v.segments[n].Base && at <= highWatermark {
+			if at >= v.segments[n].Base && at <= last {
 				return n
 			}
 		}

@@ -297,11 +297,17 @@ func (l *Log) storeSnapshot(file []byte, offset int64) error {
 // before the head of the log is of no use to them; where there is none between,
 // it is the oldest behind: nobody has the batches any more that came before it.
 func (l *Log) spareSnapshots() (spare []int64) {
-	needed := min(l.recoveryPoint, l.highWatermark.Load())
+	return spareOf(l.snapshots, l.view.Load().segments[0].Base, min(l.recoveryPoint, l.truncatedFrom()))
+}
+
+// truncatedFrom is where a truncation may end at the earliest, now and after a
+// crash. maintainMu is held.
+func (l *Log) truncatedFrom() int64 {
+	highWatermark := l.highWatermark.Load()
 	if l.o.Replicated { // what completed above it is unstable after a crash
-		needed = min(needed, l.markRecorded)
+		return min(highWatermark, l.markRecorded)
 	}
-	return spareOf(l.snapshots, l.view.Load().segments[0].Base, needed)
+	return highWatermark
 }
 
 func spareOf(snapshots []int64, head, needed int64) (spare []int64) {

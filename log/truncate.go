@@ -39,7 +39,10 @@ func (l *Log) Truncate(ctx context.Context, offset int64) error {
 // truncate is Truncate with appends kept out. No lock is held while the journal
 // takes the truncation: it may have to wait for a checkpoint of this log first.
 func (l *Log) truncate(ctx context.Context, offset int64) error {
-	if j := l.journal(); j != nil {
+	if j := l.journal(); j != nil && l.o.Workers.manual {
+		if err := l.settleJournal(ctx, j); err != nil {
+			return err
+		}
 		if err := l.journalRoom(j); err != nil {
 			return err
 		}

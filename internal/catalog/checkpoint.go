@@ -36,6 +36,9 @@ type book struct {
 	// Set by readBook.
 	fs  vfs.FS
 	dir string
+	// replicated: high watermarks come from outside, so that a crash starts from
+	// those recorded, and every round writes them.
+	replicated bool
 
 	mu      sync.Mutex // leaf
 	points  map[topic.Partition]log.Points
@@ -189,7 +192,8 @@ func (b *book) Record(ctx context.Context, p topic.Partition, points log.Points)
 }
 
 // write returns once all that was entered before the call is durable. The high
-// watermarks are written along if marks is set: they are for Kafka only.
+// watermarks are written along if marks is set: unless they come from outside,
+// they are for Kafka only.
 func (b *book) write(ctx context.Context, marks bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +232,7 @@ func (b *book) rewriteLocked() error {
 	next := b.content
 	next[fileRecoveryPoint] = b.renderLocked(fileRecoveryPoint)
 	next[fileLogStart] = b.renderLocked(fileLogStart)
-	marks := b.marks
+	marks := b.marks || b.replicated
 	if marks {
 		next[fileHighWatermark] = b.renderLocked(fileHighWatermark)
 	}

@@ -45,6 +45,10 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 		return nil
 	}
 	for {
+		// Nor is anything set aside then: its last run may be in the page cache only.
+		if err := j.Err(); err != nil {
+			return err
+		}
 		handles, mark, due := j.Due()
 		if !due {
 			return nil

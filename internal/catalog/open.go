@@ -137,6 +137,7 @@ func (c *Catalog) abandonAll() error {
 
 // survey is what reading a directory found out.
 type survey struct {
+	marked   bool      // there is a clean mark
 	manifest *manifest // as it should be
 	changed  bool      // the file says something else
 	members  []member
@@ -158,6 +159,7 @@ func (c *Catalog) read() (*survey, error) {
 	}); err != nil {
 		return nil, err
 	}
+	c.book.replicated = c.o.Log.Replicated
 	dirs, future, err := listPartitions(c.fs, c.dir)
 	if err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func (c *Catalog) read() (*survey, error) {
 	}
 	c.manifest = m
 	c.unseen = len(future) > 0 && !c.clean
-	s := &survey{future: future}
+	s := &survey{future: future, marked: c.clean}
 	s.manifest, s.members = resolve(m, dirs)
 	s.changed = !equalTopics(m, s.manifest)
 	c.tellLeftOut(dirs, s.members)
@@ -326,7 +328,7 @@ func (c *Catalog) logOptions(m member, points log.Points, clean bool) log.Option
 
 // begin makes the directory ours: from here on it changes.
 func (c *Catalog) begin(s *survey) error {
-	if c.clean {
+	if s.marked { // believed or not: the next opening might believe it
 		if err := c.fs.Remove(filepath.Join(c.dir, checkpoint.CleanShutdownFile)); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oncelog/oncelog/batch"
@@ -47,10 +48,18 @@ func (h *history) entry(p *partition, o batch.BuilderOptions, n int) entry {
 	if most := int(min(p.config.SegmentBytes/2, 32<<10)); most >= largeBytes && !h.disk.inside && h.chance(0.06) {
 		size = (largeBytes/2 + h.rng.IntN(most-largeBytes/2)) / n
 	}
+	return h.batchOf(p, o, n, size, nil)
+}
+
+// batchOf builds the batch, at times drawn now if none are given.
+func (h *history) batchOf(p *partition, o batch.BuilderOptions, n, size int, at []int64) entry {
 	h.build.Reset(nil, o)
 	var times []int64
 	for i := range n {
 		t := h.now + int64(h.rng.IntN(10000)) - 8000
+		if at != nil {
+			t = at[i]
+		}
 		times = append(times, t)
 		h.build.Add(t, fmt.Appendf(nil, "%d", i), fmt.Appendf(nil, "%d %s", h.id, strings.Repeat("x", size)))
 	}
@@ -58,7 +67,9 @@ func (h *history) entry(p *partition, o batch.BuilderOptions, n int) entry {
 	if err != nil {
 		panic(err)
 	}
-	return h.stamped(p, b, nil, times, p.end())
+	e := h.stamped(p, b, nil, times, p.end())
+	e.size = size
+	return e
 }
 
 // stamped is a client's batch and what the log makes of it.
@@ -76,8 +87,22 @@ func (h *history) stamped(p *partition, b batch.Batch, m *batch.Marker, times []
 	return e
 }
 
+// plainBatch is one of no producer. After a truncation it is often as long as
+// the one that stood in its place, as another leader's would be: then nothing
+// but its content tells them apart.
 func (h *history) plainBatch(p *partition) entry {
+	i := slices.IndexFunc(p.gone, func(e entry) bool { return e.header.BaseOffset == p.end() })
+	if i >= 0 && h.chance(0.7) && p.gone[i].marker == nil {
+		e := &p.gone[i]
+		return h.batchOf(p, plainOptions(), len(e.times), e.size, slices.Clone(e.times))
+	}
 	return h.entry(p, batch.Plain, 1+h.rng.IntN(4))
+}
+
+func plainOptions() batch.BuilderOptions {
+	o := batch.Plain
+	o.LeaderEpoch = batch.None
+	return o
 }
 
 func (h *history) producerBatch(p *partition, producer batch.Producer, sequence int32, n int, transactional bool) entry {

@@ -26,8 +26,12 @@ type disk struct {
 	rng *rand.Rand
 
 	crashAt int  // operation at which everything dies
+	syncs   int  // if not 0: at that sync from then on, when most is at stake
 	tear    bool // if that is a write, sectors of it are written
 	dead    bool
+	// deadAt is the file whose sync did not happen any more, "" if it was
+	// another operation.
+	deadAt string
 
 	// One failure to come: the first operation of a kind from failAt on.
 	failAt     int
@@ -92,8 +96,11 @@ func (d *disk) hook(op faultfs.Op) error {
 	if d.dead {
 		return errCrashed
 	}
-	if op.N >= d.crashAt {
+	if d.dies(op) {
 		d.dead, d.came, d.cameAt = true, true, op.N
+		if op.Kind == faultfs.Sync {
+			d.deadAt = op.Name
+		}
 		if d.tear && op.Kind == faultfs.Write && op.N == d.crashAt {
 			return nil // the fault does as much of it as it likes
 		}
@@ -114,6 +121,15 @@ func (d *disk) hook(op faultfs.Op) error {
 	return nil
 }
 
+// dies tells whether the operation that is about to be made is the last.
+func (d *disk) dies(op faultfs.Op) bool {
+	if op.N < d.crashAt || d.syncs > 0 && op.Kind != faultfs.Sync {
+		return false
+	}
+	d.syncs--
+	return d.syncs <= 0
+}
+
 // countJournal counts how often the header of the journal is written, which is
 // how a half of it becomes free.
 func (d *disk) countJournal(op faultfs.Op) {
@@ -123,7 +139,15 @@ func (d *disk) countJournal(op faultfs.Op) {
 }
 
 // crashIn lets everything die n operations from now.
-func (d *disk) crashIn(n int, tear bool) { d.crashAt, d.tear = d.fs.Count()+n, tear }
+func (d *disk) crashIn(n int, tear bool) { d.crashAt, d.tear, d.syncs = d.fs.Count()+n, tear, 0 }
+
+// crashSoon is crashIn as a history draws it: sometimes at a sync.
+func (d *disk) crashSoon(n int) {
+	d.crashIn(d.rng.IntN(n), d.rng.IntN(2) == 0)
+	if d.rng.IntN(3) == 0 {
+		d.crashAt, d.syncs, d.tear = d.fs.Count(), 1+d.rng.IntN(max(n/8, 1)), false
+	}
+}
 
 // failIn arms one failure n operations from now.
 func (d *disk) failIn(n int, effect faultfs.Effect, err error, kinds ...faultfs.Kind) {

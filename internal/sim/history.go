@@ -86,14 +86,17 @@ type history struct {
 	sys   system
 	trace []string
 	keep  bool // the trace
-	scene scene
-	order closure
-	loss  loss // before this life
-	topic []*subject
-	made  int // topics so far
-	id    int // of the last batch
-	build batch.Builder
-	count Counts
+	last  bool // this life
+	// follows says that this life is to end in its opening.
+	follows bool
+	scene   scene
+	order   closure
+	loss    loss // before this life
+	topic   []*subject
+	made    int // topics so far
+	id      int // of the last batch
+	build   batch.Builder
+	count   Counts
 	// failures is what count had when this life began.
 	failures int64
 	bare     bool

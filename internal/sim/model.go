@@ -16,6 +16,7 @@ type entry struct {
 	header batch.Header
 	marker *batch.Marker
 	times  []int64 // of its records, ms
+	size   int     // of the value of each, about
 	when   moment
 }
 
@@ -60,6 +61,8 @@ type partition struct {
 	epochMaybe     []epoch
 	// epochsBefore are those from before, if that failed.
 	epochsBefore []epoch
+	// gone are the batches that the last truncation took.
+	gone []entry
 	// flight is an append that is being made and may be in the log already.
 	flight []entry
 
@@ -113,7 +116,7 @@ func (p *partition) cut(offset int64) {
 	if i == len(p.log) {
 		return
 	}
-	p.log = slices.Clone(p.log[:i])
+	p.log, p.gone = slices.Clone(p.log[:i]), p.log[i:]
 	p.refold()
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // plantedHistories is how many histories a planted bug may live.
-const plantedHistories = 20_000
+const plantedHistories = 60_000
 
 // plantedScenes says where a bug can show, of those that show in some scenes
 // only: histories on other ones are left out.
 var plantedScenes = map[plant.Bug]func(s *scene) bool{
 	plant.TicketIgnored:      (*scene).journaled,
 	plant.TornRun:            (*scene).journaled,
-	plant.StaleSlot:          func(s *scene) bool { return s.journaled() && s.tail < 64<<10 },
+	plant.StaleSlot:          func(s *scene) bool { return s.journaled() && s.tail == tailSizes[0] },
 	plant.HalfReused:         (*scene).journaled,
 	plant.HeaderLazy:         (*scene).journaled,
 	plant.PointAhead:         (*scene).journaled,
@@ -44,6 +44,10 @@ func TestPlanted(t *testing.T) {
 			v, found := errors.AsType[*Violation](begin.err)
 			if !found {
 				t.Fatalf("not found in %d histories, %s", counts.Histories, begin.took.Round(time.Millisecond))
+			}
+			plant.Set(plant.None)
+			if v := Replay(v.Seed); v != nil {
+				t.Fatalf("seed %d fails without any bug: %s", v.Seed, v.What)
 			}
 			t.Logf("found in history %d, after %s: seed %d: %s", counts.Histories, begin.took.Round(time.Millisecond), v.Seed, firstLine(v.What))
 		})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/vfs"
 )
 
@@ -72,6 +74,7 @@ func (h *history) run() (err error) {
 // life is one life of the process. The last one ends well.
 func (h *history) life(last bool) {
 	h.count.Lives++
+	h.last = last
 	end := h.rng.IntN(10)
 	if last {
 		end = 0
@@ -79,10 +82,12 @@ func (h *history) life(last bool) {
 	}
 	// Crashes come while opening, or anywhere later.
 	switch {
+	case h.follows && !last:
+		h.disk.crashAt, h.disk.syncs, end = h.disk.fs.Count(), 1+h.rng.IntN(12), 9
 	case end >= 6:
-		h.disk.crashIn(h.rng.IntN(80), h.chance(0.5))
+		h.disk.crashSoon(80)
 	case end >= 2:
-		h.disk.crashIn(h.rng.IntN(600), h.chance(0.5))
+		h.disk.crashSoon(600)
 	case !last && h.chance(0.2):
 		h.armFailure(60)
 	}
@@ -181,7 +186,13 @@ func (h *history) end(last bool) {
 
 // crash ends the process where it stands.
 func (h *history) crash() {
-	if h.chance(0.5) {
+	// A run of the journal that is in the page cache only is what a second crash,
+	// in recovery, can take away again.
+	unsynced := strings.HasSuffix(h.disk.deadAt, journal.Name)
+	first := !h.follows && unsynced && h.chance(0.5)
+	second := h.follows
+	h.follows = first
+	if first || !second && h.chance(0.5) {
 		h.count.Kills++
 		h.after(lossKill)
 		return

@@ -48,7 +48,11 @@ func (h *history) armFailure(n int) {
 func (h *history) act() {
 	list := h.partitions()
 	if len(list) == 0 || !h.bare && h.chance(0.02) {
+		if h.chance(0.3) {
+			h.writeBack()
+		}
 		h.changeTopics()
+		h.crashSoon()
 		return
 	}
 	switch h.rng.IntN(40) {
@@ -64,8 +68,15 @@ func (h *history) act() {
 		h.syncAll()
 		return
 	case 5:
-		h.tell("the kernel writes back")
-		h.disk.mem.WriteBack(vfs.CrashOptions{Rand: h.rng, KeepUnsynced: h.rng.Float64()})
+		h.writeBack()
+		return
+	case 9:
+		h.burst(list)
+		return
+	case 10:
+		if h.chance(0.3) {
+			h.renew()
+		}
 		return
 	case 6:
 		if !h.full && h.chance(0.3) {
@@ -125,7 +136,11 @@ func (h *history) actOn(p *partition, l *log.Log) {
 	case k < 52:
 		h.deleteRecords(p, l)
 	case k < 54:
+		if h.chance(0.3) { // what is truncated is on the disk, though nobody synced it
+			h.writeBack()
+		}
 		h.truncate(p, l)
+		h.crashSoon()
 	case k < 55:
 		h.beginEpoch(p, l)
 	case k < 57 && p.replicated:
@@ -134,6 +149,40 @@ func (h *history) actOn(p *partition, l *log.Log) {
 		h.reopenWell(p)
 	default:
 		h.look(p, l)
+	}
+}
+
+// writeBack is what the kernel does at any time.
+func (h *history) writeBack() {
+	h.tell("the kernel writes back")
+	h.disk.mem.WriteBack(vfs.CrashOptions{Rand: h.rng, KeepUnsynced: h.rng.Float64()})
+}
+
+// burst appends much to many partitions that nobody waits for: more than one run
+// of the journal takes.
+func (h *history) burst(list []*partition) {
+	for range 4 + h.rng.IntN(12) {
+		p := list[h.rng.IntN(len(list))]
+		l := h.log(p)
+		if l == nil || h.dead() {
+			return
+		}
+		n := 1 + h.rng.IntN(3)
+		h.append(p, l, h.batchOf(p, plainOptions(), n, h.rng.IntN(int(min(3000, p.config.SegmentBytes/2)))/n, nil), log.AppendOptions{NoWait: true})
+		if h.dead() {
+			return
+		}
+	}
+	h.crashSoon()
+	if h.chance(0.7) {
+		h.syncAll()
+	}
+}
+
+// crashSoon sometimes lets the process die soon after something rare.
+func (h *history) crashSoon() {
+	if !h.last && h.disk.crashAt == never && h.chance(0.25) {
+		h.disk.crashSoon(20)
 	}
 }
 

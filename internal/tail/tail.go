@@ -51,6 +51,10 @@ func (t *Tail) Room() int {
 	return t.current.room()
 }
 
+// RoomFor is the Room that batches of size bytes together may need: over Slots
+// every batch takes a little more than its bytes.
+func RoomFor(size, batches int) int { return size + (batches-1)*descriptorSize }
+
 // Grow closes the current chunk and takes another from s, for a batch of size
 // bytes with base offset offset that will be put at position pos, and what
 // follows it. False if s has none now: then there is no current chunk, and the
