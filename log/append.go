@@ -87,7 +87,7 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 	c := l.config.Load()
 	r := requests.Get().(*request)
 	defer r.release()
-	*r = request{batch: b, appendTime: c.Timestamps == batch.LogAppendTime}
+	r.batch, r.marker, r.appendTime = b, nil, c.Timestamps == batch.LogAppendTime
 	if r.appendTime || c.TimestampBeforeMax != 0 || c.TimestampAfterMax != 0 {
 		r.now = l.o.Now().UnixMilli()
 	} else {
@@ -169,13 +169,13 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 		return Appended{}, l.refused(err)
 	}
 	if !a.Duplicate {
-		l.written(r.batch)
+		l.metrics.appendedBytes.Add(int64(len(r.batch)))
 	}
 	if plant.Enabled && (plant.Is(plant.AcknowledgedBefore) || a.Duplicate && plant.Is(plant.DuplicateEarly)) {
 		return a, nil
 	}
 	if noWait || max(level, l.level()) != DurabilityFsync {
-		l.flushIfDue(level)
+		l.flushIfDue(level, len(r.batch))
 		l.writeIfDue()
 		return a, nil
 	}
@@ -256,6 +256,7 @@ func (l *Log) writeLocked(r *request, at seat) error {
 	l.enqueueLocked(at, r.header.Size, r.header.BaseOffset, r.header.NextOffset(), head.CRC())
 	l.active.Publish(int64(r.header.Size))
 	l.publishLocked(r.header.NextOffset(), done, isDone)
+	l.appends++
 	return nil
 }
 
@@ -369,11 +370,4 @@ func (l *Log) refused(err error) error {
 		l.event(Event{Kind: EventLatched, Err: err})
 	}
 	return err
-}
-
-// written counts an append.
-func (l *Log) written(b batch.Batch) {
-	l.metrics.appends.Add(1)
-	l.metrics.appendedBytes.Add(int64(len(b)))
-	l.unflushed.Add(int64(len(b)))
 }

@@ -95,17 +95,17 @@ func (l *Log) syncSegments(at reach) error {
 // latchAndTell latches outside of appendMu.
 func (l *Log) latchAndTell(deed string, cause error) error { return l.refused(l.latch(deed, cause)) }
 
-// flushIfDue asks the workers for a flush that an append of the given level
-// needs, beside those of the log's own, and nobody waits for. The journal sees
+// flushIfDue asks the workers for a flush that an append of size bytes at the
+// given level needs, beside those of the log's own, and nobody waits for. The journal sees
 // to that itself.
-func (l *Log) flushIfDue(level Durability) {
+func (l *Log) flushIfDue(level Durability, size int) {
 	if max(level, l.level()) != DurabilityFsync || l.o.Workers == nil || l.journal() != nil {
 		return
 	}
 	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {
 		l.o.Workers.flushDue(l)
 	}
-	if l.unflushed.Load() >= flushDueBytes {
+	if l.unflushed.Add(int64(size)) >= flushDueBytes {
 		l.o.Workers.flushNow()
 	}
 }

@@ -52,6 +52,7 @@ type Log struct {
 	prepared  bool      // a file for the next segment is ready
 	rollAfter int64     // ms: when the active segment was made
 	noSpace   bool      // reported, and there has been no room since
+	appends   int64     // taken, those of a replica in one go as one
 	// snapshotting says that snapshotNow is at it: a table has one snapshot
 	// under way at most.
 	snapshotting bool
@@ -83,7 +84,7 @@ type Log struct {
 	closing     atomic.Bool             // Close has begun: no more appends
 	opened      atomic.Bool             // Recover is done: appends are taken
 	queued      atomic.Bool             // in the list of logs that a flush is due for
-	unflushed   atomic.Int64            // bytes published since the last flush collected, about
+	unflushed   atomic.Int64            // bytes that nobody waits for published since the last flush collected, about
 	backed      atomic.Pointer[backing] // nil until the first append at the present level
 	writeQueued atomic.Bool             // in the list of logs whose memory is to be written back
 	filed       atomic.Int64            // offsets below are synced in their files

@@ -7,7 +7,7 @@ import (
 
 // counters count since the log was opened.
 type counters struct {
-	appends, appendedBytes, duplicates   atomic.Int64
+	appendedBytes, duplicates            atomic.Int64
 	reads, readBytes                     atomic.Int64
 	flushes, rolls, checkpoints, noSpace atomic.Int64
 	indexFallbacks, memoryWaits          atomic.Int64
@@ -42,10 +42,10 @@ func (l *Log) AppendedBytes() int64 { return l.metrics.appendedBytes.Load() }
 // Metrics takes a snapshot. It holds the append lock for an instant.
 func (l *Log) Metrics() Metrics {
 	m := Metrics{
-		Frontiers: l.Frontiers(),
-		Appends:   l.metrics.appends.Load(), AppendedBytes: l.metrics.appendedBytes.Load(),
-		Duplicates: l.metrics.duplicates.Load(),
-		Reads:      l.metrics.reads.Load(), ReadBytes: l.metrics.readBytes.Load(),
+		Frontiers:     l.Frontiers(),
+		AppendedBytes: l.metrics.appendedBytes.Load(),
+		Duplicates:    l.metrics.duplicates.Load(),
+		Reads:         l.metrics.reads.Load(), ReadBytes: l.metrics.readBytes.Load(),
 		Flushes: l.metrics.flushes.Load(), Rolls: l.metrics.rolls.Load(), Checkpoints: l.metrics.checkpoints.Load(),
 		NoSpace: l.metrics.noSpace.Load(), IndexFallbacks: l.metrics.indexFallbacks.Load(), MemoryWaits: l.metrics.memoryWaits.Load(),
 		Failed: l.latched(),
@@ -59,6 +59,7 @@ func (l *Log) Metrics() Metrics {
 	}
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
+	m.Appends = l.appends
 	m.Producers, m.ProducerBytes, m.ProducersEvicted = l.table.Len(), l.table.Bytes(), int64(l.table.Evicted())
 	_, m.OpenTransactions = l.table.FirstUndecided()
 	return m

@@ -44,12 +44,12 @@ func (l *Log) AppendReplica(ctx context.Context, raw []byte, o ReplicaOptions) (
 	if err != nil {
 		return Appended{}, l.refused(err)
 	}
-	l.written(raw)
+	l.metrics.appendedBytes.Add(int64(len(raw)))
 	a := Appended{BaseOffset: run.BaseOffset, LastOffset: run.LastOffset(), Timestamp: batch.None, LogStart: l.logStart.Load()}
 	if !o.NoWait && l.level() == DurabilityFsync {
 		return a, l.waitDurable(ctx, safe)
 	}
-	l.flushIfDue(DurabilityDefault)
+	l.flushIfDue(DurabilityDefault, len(raw))
 	return a, nil
 }
 
@@ -127,6 +127,7 @@ func (l *Log) appendReplicaLocked(raw []byte, run *replicaRun, now int64) error 
 	if err != nil {
 		return l.latch("append to", err)
 	}
+	l.appends++
 	return nil
 }
 

@@ -210,7 +210,7 @@ func (l *Log) waitFlush(ctx context.Context, p promise) error {
 		case <-ctx.Done():
 			// The flush under way may have begun before this batch, and
 			// nobody may be left to make the next one.
-			l.flushIfDue(DurabilityFsync)
+			l.flushIfDue(DurabilityFsync, 0)
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 		}
 	}

@@ -46,11 +46,13 @@ type Catalog struct {
 	manifest *manifest   // as it is durable, or will be
 	unsure   atomic.Bool // the file may differ from it: a write failed. Read without the lock too
 
+	roster roster      // partitions, for who takes no lock
+	closed atomic.Bool // written under mu
+
 	mu sync.RWMutex // only the book's is taken after it
 	// Guarded by mu. The values are never modified, only replaced.
 	topics     map[string]manifestTopic
 	partitions map[topic.Partition]*partition
-	closed     bool
 	leaving    []*partition // of topics that are being deleted, or that is in doubt: they take no appends. Changed with changeMu held too
 	retired    log.Metrics  // counters of logs that were closed
 }
@@ -67,16 +69,22 @@ type partition struct {
 // the partition refused with when it was opened (*log.CorruptionError,
 // batch.ErrLegacyMagic, ErrPartitionMissing); log.ErrClosed.
 func (c *Catalog) Partition(tp topic.Partition) (*log.Log, error) {
-	c.mu.RLock()
-	p, closed := c.partitions[tp], c.closed
-	c.mu.RUnlock()
+	p := c.roster.find(tp)
 	switch {
-	case closed:
+	case c.closed.Load():
 		return nil, log.ErrClosed
 	case p == nil:
 		return nil, fmt.Errorf("%w: %s", ErrUnknownPartition, tp)
 	}
 	return p.log, p.err
+}
+
+// placeLocked enters partitions under their names.
+func (c *Catalog) placeLocked(list ...*partition) {
+	for _, p := range list {
+		c.partitions[p.Partition] = p
+	}
+	c.roster.place(list...)
 }
 
 // all lists the partitions, in order.
@@ -175,8 +183,7 @@ const closeGrace = 200 * time.Millisecond
 // first, as long as its own ctx lets it, and does nothing.
 func (c *Catalog) Close(ctx context.Context) error {
 	c.mu.Lock()
-	again := c.closed
-	c.closed = true
+	again := c.closed.Swap(true)
 	c.mu.Unlock()
 	if c.o.Manual { // on this goroutine, so that a simulation is the same every time
 		if again {

@@ -65,7 +65,7 @@ func (c *Catalog) settle() error {
 // change is built on one that is in doubt.
 func (c *Catalog) changeable() error {
 	c.mu.RLock()
-	closed := c.closed
+	closed := c.closed.Load()
 	c.mu.RUnlock()
 	switch {
 	case closed:
@@ -192,9 +192,7 @@ func (c *Catalog) grow(ctx context.Context, t manifestTopic, from int32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.topics[t.name] = t
-	for _, p := range list {
-		c.partitions[p.Partition] = p
-	}
+	c.placeLocked(list...)
 	return nil
 }
 
@@ -277,7 +275,7 @@ func (c *Catalog) undoGrow(before *manifest, t manifestTopic, from int32, member
 		defer c.mu.Unlock()
 		c.topics[t.name] = t
 		for _, m := range members {
-			c.partitions[m.partition] = &partition{Partition: m.partition, err: cause}
+			c.placeLocked(&partition{Partition: m.partition, err: cause})
 		}
 		return fmt.Errorf("take it back: %w", err)
 	}
@@ -366,7 +364,7 @@ func (c *Catalog) refuse(list []*partition, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range list {
-		c.partitions[p.Partition] = &partition{Partition: p.Partition, err: fmt.Errorf("change the level of durability: %w; reopen the partition", cause)}
+		c.placeLocked(&partition{Partition: p.Partition, err: fmt.Errorf("change the level of durability: %w; reopen the partition", cause)})
 	}
 	c.retireLocked(final)
 }
@@ -456,7 +454,7 @@ func (c *Catalog) reopenLocked(ctx context.Context, tp topic.Partition) error {
 		c.backing.reclaim(c.keyOf(tp))
 	}
 	c.mu.Lock()
-	c.partitions[tp] = &partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)}
+	c.placeLocked(&partition{Partition: tp, log: l, err: err, missing: errors.Is(err, fs.ErrNotExist)})
 	c.retireLocked(final)
 	c.mu.Unlock()
 	return err

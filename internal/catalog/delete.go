@@ -60,6 +60,7 @@ func (c *Catalog) deleteLocked(ctx context.Context, name string) error {
 			}
 		}
 	}
+	c.roster.remove(name)
 	c.leaving = gone // there was none: changeable settled what was in doubt
 	c.mu.Unlock()
 	for _, p := range gone {

@@ -242,11 +242,7 @@ func (c *Catalog) loadAll(s *survey) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.topics, c.partitions = map[string]manifestTopic{}, make(map[topic.Partition]*partition, len(list))
-	for _, p := range list {
-		if p != nil {
-			c.partitions[p.Partition] = p
-		}
-	}
+	c.placeLocked(slices.DeleteFunc(list, func(p *partition) bool { return p == nil })...)
 	for _, t := range s.manifest.topics {
 		c.topics[t.name] = t
 	}
@@ -407,7 +403,7 @@ func (c *Catalog) recoverAll() error {
 			// As after a crash in its recovery; the others serve.
 			err = errors.Join(unusable(p.Partition, err), p.log.Abandon())
 			c.mu.Lock()
-			c.partitions[p.Partition] = &partition{Partition: p.Partition, err: err}
+			c.placeLocked(&partition{Partition: p.Partition, err: err})
 			c.mu.Unlock()
 			return nil
 		}
