@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/delivery"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -96,7 +96,7 @@ type consumer struct {
 	from     startingPoint
 	max      int64 // records; 0: all
 	follow   bool
-	delivery delivery
+	delivery delivery.Delivery
 	out      *output
 	stderr   io.Writer
 	progress *progress
@@ -118,9 +118,9 @@ func (c *consumer) parse(from, isolation string) (err error) {
 	}
 	switch isolation {
 	case log.ReadCommitted.String():
-		c.delivery.isolation = log.ReadCommitted
+		c.delivery.Isolation = log.ReadCommitted
 	case log.ReadUncommitted.String():
-		c.delivery.isolation = log.ReadUncommitted
+		c.delivery.Isolation = log.ReadUncommitted
 	default:
 		return fmt.Errorf("--isolation %q: want read_uncommitted or read_committed", isolation)
 	}
@@ -131,9 +131,8 @@ func (c *consumer) parse(from, isolation string) (err error) {
 // run prints the records and then tells what was left out.
 func (c *consumer) run(ctx context.Context) error {
 	c.source.fs = &interruptibleFS{FS: c.source.fs, ctx: ctx, read: c.read}
-	c.delivery.show = c.show
 	defer c.source.close()
-	defer c.delivery.close()
+	defer c.delivery.Close()
 	err := c.consume(ctx)
 	c.progress.done()
 	if e := c.out.flush(); e != nil && (err == nil || errors.Is(err, errOutput)) {
@@ -163,7 +162,7 @@ func (c *consumer) stopped() error {
 	if c.source.log == nil {
 		return errors.New("stopped before the first record")
 	}
-	return fmt.Errorf("stopped: --from %d goes on", c.delivery.position)
+	return fmt.Errorf("stopped: --from %d goes on", c.delivery.Position)
 }
 
 // consume delivers from the wanted offset to the end, and with --follow what
@@ -172,7 +171,7 @@ func (c *consumer) consume(ctx context.Context) (err error) {
 	if err := c.source.open(); err != nil {
 		return err
 	}
-	if c.delivery.position, err = c.source.find(c.from, c.delivery.isolation); err != nil {
+	if c.delivery.Position, err = c.source.find(c.from, c.delivery.Isolation); err != nil {
 		return err
 	}
 	for {
@@ -201,14 +200,16 @@ func (c *consumer) drain(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f, err := c.source.read(c.delivery.position, c.delivery.isolation)
+		f, err := c.source.read(c.delivery.Position, c.delivery.Isolation)
 		if err != nil {
 			return err
 		}
 		n := len(f.Bytes())
-		err = c.delivery.take(f)
+		for c.delivery.Take(f); !c.full() && c.delivery.Next(); c.shown++ {
+			printRecord(c.out, c.delivery.Batch(), c.delivery.Record())
+		}
 		f.Close()
-		if err != nil && !errors.Is(err, errEnough) {
+		if err := c.delivery.Err(); err != nil {
 			return c.source.place(err)
 		}
 		if c.out.failed() {
@@ -222,25 +223,13 @@ func (c *consumer) drain(ctx context.Context) error {
 	return nil
 }
 
-// errEnough ends a delivery: nobody wants more.
-var errEnough = errors.New("enough records")
-
 func (c *consumer) full() bool { return c.max > 0 && c.shown >= c.max }
-
-// show prints a record.
-func (c *consumer) show(b batch.Batch, r *batch.Record) error {
-	printRecord(c.out, b, r)
-	if c.shown++; c.full() {
-		return errEnough
-	}
-	return nil
-}
 
 // read tells of bytes that were read, with the place in the log.
 func (c *consumer) read(n int) {
 	name := c.source.tp.String()
 	if l := c.source.log; l != nil {
-		name = fmt.Sprintf("%s: offset %d of %d", name, c.delivery.position, l.Frontiers().LogEnd)
+		name = fmt.Sprintf("%s: offset %d of %d", name, c.delivery.Position, l.Frontiers().LogEnd)
 	}
 	c.progress.add(name, int64(n))
 }

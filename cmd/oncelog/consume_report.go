@@ -69,9 +69,9 @@ func (c *consumer) tellLeftOut() {
 		n          int64
 		one, other string
 	}{
-		{c.delivery.left.control, "control record", "control records"},
-		{c.delivery.left.aborted, "record of aborted transactions", "records of aborted transactions"},
-		{c.delivery.left.repeated, "record with an offset not above the one before", "records with an offset not above the one before"},
+		{c.delivery.Left.Control, "control record", "control records"},
+		{c.delivery.Left.Aborted, "record of aborted transactions", "records of aborted transactions"},
+		{c.delivery.Left.Repeated, "record with an offset not above the one before", "records with an offset not above the one before"},
 	} {
 		switch {
 		case l.n == 1:
@@ -92,7 +92,7 @@ const openMax = 10
 // the files.
 func (c *consumer) tellEnd() {
 	f := c.source.log.Frontiers()
-	if c.delivery.isolation == log.ReadCommitted && f.LastStable < f.LogEnd {
+	if c.delivery.Isolation == log.ReadCommitted && f.LastStable < f.LogEnd {
 		c.tell("stopped at the last stable offset %d, the log ends at %d", f.LastStable, f.LogEnd)
 		open := c.source.log.Ongoing()
 		for _, t := range open[:min(len(open), openMax)] {

@@ -222,20 +222,6 @@ func (s *source) read(offset int64, i log.Isolation) (*log.Fetched, error) {
 	}
 }
 
-// place tells of a batch that cannot be read in which file it is.
-func (s *source) place(err error) error {
-	bad, ok := errors.AsType[*deliveryError](err)
-	if !ok {
-		return err
-	}
-	for segment := range s.log.Segments() {
-		if segment.Base <= bad.batch {
-			bad.file = segment.Path
-		}
-	}
-	return err
-}
-
 // isDamage tells whether an error is about bytes that are not what they should
 // be.
 func isDamage(err error) bool {
