@@ -1,6 +1,9 @@
 package batch
 
-import "iter"
+import (
+	"bytes"
+	"iter"
+)
 
 // Record is one record of a batch. Key, Value and Headers alias the batch, or
 // the buffer of the Records that decompressed it.
@@ -29,6 +32,9 @@ type Headers struct {
 
 // Len is the number of headers.
 func (h Headers) Len() int { return h.n }
+
+// Clone is a copy that aliases nothing.
+func (h Headers) Clone() Headers { return Headers{h.n, bytes.Clone(h.b)} }
 
 // All goes through keys and values in order. A nil value is null.
 func (h Headers) All() iter.Seq2[[]byte, []byte] {

@@ -104,6 +104,31 @@ func (d *Delivery) Next() bool {
 	return false
 }
 
+// Count goes to the end of the answer and counts the records that Next would
+// deliver, or stops where it has most or more. It looks into no batch but the
+// first. The Position goes along.
+func (d *Delivery) Count(most int64) (n int64, err error) {
+	for len(d.rest) > 0 && n < most {
+		b, err := batch.Parse(d.rest)
+		if err != nil {
+			return n, &Error{Batch: d.Position, Err: err}
+		}
+		d.rest = d.rest[len(b):]
+		aborted, err := d.isAborted(b)
+		if err != nil {
+			return n, err
+		}
+		if !aborted && !b.IsControl() {
+			n += d.wanted(b)
+		}
+		d.Position = max(d.Position, b.NextOffset())
+	}
+	if len(d.rest) == 0 {
+		d.Position = d.end
+	}
+	return n, nil
+}
+
 // Record is the one that Next went to. Key, Value and Headers are valid until
 // Next leaves its batch.
 func (d *Delivery) Record() *batch.Record { return &d.record }
