@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/overlay"
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/topic"
@@ -18,9 +19,10 @@ import (
 // Log is the log of one partition. All methods are safe for concurrent use.
 type Log struct {
 	// Set by Load.
-	o    Options // FS shows the pieces of o until Recover has written them
-	disk vfs.FS  // without them; nil if there are none
-	env  *segment.Environment
+	o       Options         // FS shows the pieces of o until Recover has written them
+	disk    vfs.FS          // without them; nil if there are none
+	written []overlay.Piece // by Recover, in order; nil afterwards
+	env     *segment.Environment
 
 	config atomic.Pointer[Config]
 	view   atomic.Pointer[view] // what readers see; replaced under appendMu

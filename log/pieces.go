@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/overlay"
@@ -80,7 +81,7 @@ func (l *Log) writePieces() error {
 		return err
 	}
 	l.o.FS, l.env.FS = l.disk, l.disk
-	l.o.Pieces, l.disk = nil, nil
+	l.written, l.o.Pieces, l.disk = l.o.Pieces, nil, nil
 	return nil
 }
 
@@ -110,16 +111,17 @@ func (l *Log) checkPiece(p overlay.Piece) error {
 	defer over.Close()
 	scan := segment.NewScanner(over, p.Pos, p.Pos+p.Length, false)
 	defer scan.Close()
-	var buffer []byte
+	window := window{file: under, size: size}
 	for scan.Next() {
 		b, pos := scan.Batch(), scan.Pos()
 		if size-pos < batch.HeaderSize {
 			return nil
 		}
-		if buffer, err = readBatch(under, pos, size, buffer[:0]); err != nil {
+		other, err := window.batch(pos)
+		if err != nil {
 			return err
 		}
-		if other := batch.Batch(buffer); len(other) > 0 && other.Check() == nil && other.BaseOffset() >= p.Segment && !sameBody(other, b) {
+		if len(other) > 0 && other.Check() == nil && other.BaseOffset() >= p.Segment && !sameBody(other, b) {
 			return &ForeignWriterError{File: path, Pos: pos, Offset: b.BaseOffset(),
 				Reason: fmt.Sprintf("a batch of %d bytes at offset %d stands there", len(other), other.BaseOffset())}
 		}
@@ -150,18 +152,41 @@ func (l *Log) checkJournaled(p *loadPlan, end int64) error {
 	return e
 }
 
-// readBatch reads the batch that a header at pos frames, nothing if it frames
-// none inside the file.
-func readBatch(f vfs.File, pos, size int64, dst []byte) ([]byte, error) {
-	var head [batch.HeaderSize]byte
-	if _, err := f.ReadAt(head[:], pos); err != nil {
+// window shows a file that is read from front to back.
+type window struct {
+	file  vfs.File
+	size  int64
+	at    int64
+	bytes []byte
+}
+
+// windowBytes is how much is read at once.
+const windowBytes = 256 << 10
+
+// show gives n bytes at pos, which lie in the file; they are valid until the next
+// call.
+func (w *window) show(pos int64, n int) ([]byte, error) {
+	if pos < w.at || pos+int64(n) > w.at+int64(len(w.bytes)) {
+		more := max(int64(n), min(windowBytes, w.size-pos))
+		w.at, w.bytes = pos, slices.Grow(w.bytes[:0], int(more))[:more]
+		if k, err := w.file.ReadAt(w.bytes, pos); k < len(w.bytes) {
+			w.bytes = w.bytes[:0]
+			return nil, err
+		}
+	}
+	return w.bytes[pos-w.at:][:n], nil
+}
+
+// batch gives the batch that a header at pos frames, nothing if it frames none
+// inside the file. There must be room for a header.
+func (w *window) batch(pos int64) (batch.Batch, error) {
+	head, err := w.show(pos, batch.HeaderSize)
+	if err != nil {
 		return nil, err
 	}
-	n, err := batch.Frame(head[:])
-	if err != nil || n > size-pos {
-		return dst, nil
+	n, err := batch.Frame(head)
+	if err != nil || n > w.size-pos {
+		return nil, nil
 	}
-	dst = append(dst, make([]byte, n)...)
-	_, err = f.ReadAt(dst, pos)
-	return dst, err
+	return w.show(pos, int(n))
 }

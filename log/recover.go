@@ -59,6 +59,7 @@ func (l *Log) Recover(ctx context.Context) (Recovery, error) {
 	if err := l.makeDurable(p); err != nil {
 		return r, fmt.Errorf("recover %s: %w", l.o.Partition, err)
 	}
+	l.written = nil
 	l.opened.Store(true)
 	for _, e := range p.events {
 		r.StateLost = r.StateLost || e.Kind == EventProducerStateLost
@@ -197,7 +198,7 @@ func (l *Log) truncateFile(path string, size int64) error {
 }
 
 // rewrite writes what was walked again in place, so that the pages are dirty,
-// and syncs it.
+// but for the pieces, which were just written, and syncs it.
 func (l *Log) rewrite(ctx context.Context, p *loadPlan, r *Recovery) error {
 	if l.o.Clean || plant.Enabled && plant.Is(plant.NotRewritten) {
 		return nil
@@ -212,7 +213,7 @@ func (l *Log) rewrite(ctx context.Context, p *loadPlan, r *Recovery) error {
 		if err != nil {
 			return err
 		}
-		err = copyRange(f, w.checkPos, f, w.checkPos, w.size-w.checkPos)
+		err = l.rewriteRange(f, w.files.Base, w.checkPos, w.size)
 		if err == nil && w.next >= l.o.Points.RecoveryPoint {
 			err = segment.RewriteLength(f, w.size)
 		}
@@ -224,6 +225,25 @@ func (l *Log) rewrite(ctx context.Context, p *loadPlan, r *Recovery) error {
 		}
 	}
 	return nil
+}
+
+// rewriteRange writes bytes [from, to) of the segment at base again.
+func (l *Log) rewriteRange(f vfs.File, base, from, to int64) error {
+	for _, p := range l.written {
+		if p.Segment != base || p.Pos >= to || p.Pos+p.Length <= from {
+			continue
+		}
+		if p.Pos > from {
+			if err := copyRange(f, from, f, from, p.Pos-from); err != nil {
+				return err
+			}
+		}
+		from = p.Pos + p.Length
+	}
+	if from >= to {
+		return nil
+	}
+	return copyRange(f, from, f, from, to-from)
 }
 
 // reopenWalked turns the walked segments into sealed ones, the last into the
