@@ -8,6 +8,10 @@ PKG ?= ./...
 # How long one fuzz target runs, and the simulator.
 FUZZTIME ?= 1m
 SIMTIME ?= 10m
+# How many processes make kill kills, and where: on the file system to try; empty:
+# a temporary directory.
+KILLS ?= 300
+KILLDIR ?=
 # Which benchmarks, how often, how long each.
 BENCH ?= .
 COUNT ?= 1
@@ -20,10 +24,10 @@ FORMAT ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test race fuzz sim interop-kafka lint vet staticcheck bench bench-suite cover clean
+.PHONY: help run test test-arm64 race fuzz sim kill interop-kafka lint vet staticcheck bench bench-suite cover clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build, and show the engine at work on a directory that Apache Kafka wrote
 	@./scripts/run.sh
@@ -31,6 +35,9 @@ run: ## build, and show the engine at work on a directory that Apache Kafka wrot
 test: ## all tests, with invariants on and the fuzz corpora replayed
 	$(GO) test -tags $(TAGS) $(PKG)
 	$(GO) test -count=1 -tags '$(TAGS) plant' -run Planted ./internal/sim
+
+test-arm64: ## what depends on the machine's architecture, for arm64, in emulation
+	@GO="$(GO)" ./scripts/arm64.sh "$(TAGS)"
 
 race: ## all tests under the race detector
 	$(GO) test -race -tags $(TAGS) -timeout 30m $(PKG)
@@ -41,6 +48,10 @@ fuzz: ## run each fuzz target for FUZZTIME (1m)
 sim: ## the crash model with random seeds for SIMTIME (10m)
 	$(GO) test -count=1 -tags '$(TAGS) plant' -run Planted ./internal/sim
 	$(GO) test -tags $(TAGS) -count=1 -timeout 0 ./internal/sim -sim.duration=$(SIMTIME)
+
+kill: ## a process at work on a real disk, killed with -9 KILLS (300) times at random
+	$(GO) test -count=1 -tags '$(TAGS) plant' -timeout 20m -run Planted ./internal/kill
+	$(GO) test -count=1 -tags $(TAGS) -timeout 0 -v -run '^TestKill$$' ./internal/kill -kill.rounds=$(KILLS) -kill.dir=$(KILLDIR)
 
 interop-kafka: ## exchange directories with a real Apache Kafka, both ways
 	@./internal/interop/run.sh

@@ -14,13 +14,26 @@ import (
 // then the indexes, then the leader epochs. It returns the points to record;
 // the caller makes them durable (Checkpoints, or its own way) before it
 // believes in them.
-func (l *Log) Checkpoint(ctx context.Context) (Points, error) {
+func (l *Log) Checkpoint(ctx context.Context) (p Points, err error) {
+	err = l.CheckpointTo(ctx, func(now Points) { p = now })
+	return p, err
+}
+
+// CheckpointTo is Checkpoint for who keeps the points of several logs: enter is
+// given them before anything else can move them. Entered later, they might take
+// back a log start or a truncation that was recorded meanwhile. It must not call
+// the log.
+func (l *Log) CheckpointTo(ctx context.Context, enter func(Points)) error {
 	l.maintainMu.Lock()
 	defer l.maintainMu.Unlock()
 	if err := l.writable(); err != nil && !(l.closing.Load() && !l.closed.Load() && l.latched() == nil) {
-		return Points{}, err
+		return err
 	}
-	return l.checkpoint(ctx)
+	p, err := l.checkpoint(ctx)
+	if err == nil {
+		enter(p)
+	}
+	return err
 }
 
 func (l *Log) checkpoint(ctx context.Context) (Points, error) {
@@ -30,13 +43,14 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	if err := l.sealAll(); err != nil {
 		return Points{}, err
 	}
-	// Only what is in the active segment now is flushed below: a segment that
-	// is rolled meanwhile is not covered by the point. Nor is one that was
-	// rolled since all were sealed: recovery would believe its file.
+	// Segments that were rolled and are not sealed may not lie below the point:
+	// recovery would believe their files. So it lies in the first of them, or at
+	// its end; no lower, since who frees the journal counts on a point above all
+	// that the journal held before.
 	l.appendMu.Lock()
-	active, end := l.active, l.logEnd.Load()
+	last, end := l.active, l.logEnd.Load()
 	if len(l.sealing) > 0 {
-		end = l.sealing[0].segment.Base
+		last, end = l.sealing[0].segment, l.sealing[0].end
 	}
 	l.appendMu.Unlock()
 	// In a journaled log the point follows the journal and waits for nothing of
@@ -53,7 +67,7 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 	if err := l.flush(); err != nil {
 		return Points{}, err
 	}
-	wrote, err := l.checkpointIndexes(active)
+	wrote, err := l.checkpointIndexes(last)
 	if err != nil {
 		return Points{}, l.unwritten("write the indexes of", err)
 	}
@@ -76,26 +90,27 @@ func (l *Log) checkpoint(ctx context.Context) (Points, error) {
 // recovery then makes anew.
 const indexLagMax = 16 << 20
 
-// checkpointIndexes brings the index files of the active segment up to date.
-// The checkpoints that free the journal come often and over many partitions, so
-// offsets and times may lag there: recovery looks at what they lack. What an
-// index of aborted transactions lacks below the recovery point it would not.
-func (l *Log) checkpointIndexes(active *segment.Segment) (wrote bool, err error) {
-	if !active.Unsealed() {
+// checkpointIndexes brings the index files of the segment up to date in which the
+// recovery point will lie. The checkpoints that free the journal come often and
+// over many partitions, so offsets and times may lag there: recovery looks at
+// what they lack. What an index of aborted transactions lacks below the recovery
+// point it would not.
+func (l *Log) checkpointIndexes(s *segment.Segment) (wrote bool, err error) {
+	if !s.Unsealed() {
 		return false, nil
 	}
-	size := active.Size()
-	if lag := size - l.indexed[active.Base]; l.journal() != nil && lag >= 0 && lag < indexLagMax {
-		return active.FlushTxnIndex()
+	size := s.Size()
+	if lag := size - l.indexed[s.Base]; l.journal() != nil && lag >= 0 && lag < indexLagMax {
+		return s.FlushTxnIndex()
 	}
 	// Written in part, offsets would be there without the times before them: the
 	// next checkpoint writes the rest before its point covers it.
 	clear(l.indexed)
-	l.indexed[active.Base] = -indexLagMax
-	if err := active.FlushIndexes(); err != nil {
+	l.indexed[s.Base] = -indexLagMax
+	if err := s.FlushIndexes(); err != nil {
 		return false, err
 	}
-	l.indexed[active.Base] = size
+	l.indexed[s.Base] = size
 	return true, nil
 }
 

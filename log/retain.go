@@ -19,14 +19,14 @@ import (
 // Errors: *OffsetError above the high watermark, ErrNotDeletable where only
 // compaction may remove records.
 func (l *Log) DeleteRecords(ctx context.Context, offset int64) (int64, error) {
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
 	if err := l.writable(); err != nil {
 		return 0, err
 	}
 	if c := l.config.Load(); c.Compact && !c.Delete {
 		return 0, ErrNotDeletable
 	}
-	l.maintainMu.Lock()
-	defer l.maintainMu.Unlock()
 	f := l.Frontiers()
 	if offset == -1 {
 		offset = f.HighWatermark
@@ -48,11 +48,11 @@ func (l *Log) DeleteRecords(ctx context.Context, offset int64) (int64, error) {
 // the high watermark goes. It answers how many segments went; a second call
 // with the same clock removes nothing.
 func (l *Log) Retain(ctx context.Context) (int, error) {
+	l.maintainMu.Lock()
+	defer l.maintainMu.Unlock()
 	if err := l.writable(); err != nil {
 		return 0, err
 	}
-	l.maintainMu.Lock()
-	defer l.maintainMu.Unlock()
 	before := len(l.view.Load().segments)
 	start, all, err := l.retained()
 	if err != nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows the engine at work on real input ("make run"), in under a minute:
+# Shows the engine at work on real input ("make run"), in a minute or two:
 #
 #   1. builds the command
 #   2. reads and verifies a copy of a directory that Apache Kafka wrote, and
@@ -8,6 +8,7 @@
 #   4. recovers, verifies, and looks for every acknowledged record
 #   5. goes on: nothing that is sent again is stored twice, open transactions
 #      are aborted
+#   6. measures it beside the limits of this machine, in short rounds
 #
 # Status 1 if anything does not add up. All files are in a temporary directory
 # that is removed at the end; KEEP=1 leaves it and says where it is. SECONDS_OF_WORK
@@ -153,5 +154,12 @@ done
 step "figures"
 awk '$1 ~ /^(acknowledged|found|lost|damaged|stored)$/' "$work/ended"
 echo "  recovered in  $recover_ms ms (process start to end)"
+
+step "beside the limits of this machine"
+run oncelog bench suite quick --dir DIR
+"$oncelog" bench suite quick --dir "$work" >"$work/suite" 2>"$work/suite.err" || fail "the suite failed: $(cat "$work/suite.err")"
+indent <"$work/suite"
+echo "  Short rounds, little data: RATIO tells whether things are about right. A goal that does not"
+echo "  hold is no failure here; 'make bench-suite PROFILE=standard' gives figures to compare."
 echo
 echo "All adds up."

@@ -180,11 +180,7 @@ func (c *Catalog) Checkpoint(ctx context.Context) error {
 func (c *Catalog) checkpointSome(ctx context.Context, list []*partition) map[topic.Partition]error {
 	errs := make([]error, len(list))
 	_ = sideBySide(len(list), c.o.Parallelism, func(i int) error {
-		points, err := list[i].log.Checkpoint(ctx)
-		if err == nil {
-			c.enter(list[i], points)
-		}
-		errs[i] = err
+		errs[i] = list[i].log.CheckpointTo(ctx, func(points log.Points) { c.enter(list[i], points) })
 		return nil
 	})
 	err := c.book.write(ctx, true)

@@ -242,10 +242,40 @@ func (c *Catalog) settleRecalled(r *recalled) error {
 			return err
 		}
 	}
+	if err := c.removeUnused(); err != nil {
+		return err
+	}
 	if c.backing == nil { // appends go straight into the segments now
 		return c.dropMemory()
 	}
 	return c.backing.resume()
+}
+
+// removeUnused removes a journal or tail that the manifest does not name, and
+// unfinished ones: somebody died while it came into being or went, and nothing
+// in it counts. Else it would stay, perhaps for ever.
+func (c *Catalog) removeUnused() error {
+	const unfinished = ".tmp"
+	s := c.manifest.memory
+	names := []string{journal.Name + unfinished, tail.FileName + unfinished}
+	if !s.journal {
+		names = append(names, journal.Name)
+	}
+	if !s.tail {
+		names = append(names, tail.FileName)
+	}
+	removed := false
+	for _, name := range names {
+		err := c.fs.Remove(filepath.Join(c.dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
+	}
+	if !removed {
+		return nil
+	}
+	return c.fs.SyncDir(c.dir)
 }
 
 // dropMemory removes journal and tail whose contents are in the segments.
