@@ -16,6 +16,8 @@ import (
 
 	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -343,7 +345,7 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	path := filepath.Join(dir, ManifestFile)
 	b, err := vfs.ReadFile(fsys, path, rootFileMax)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &manifest{}, nil
+		return &manifest{}, needless(fsys, dir)
 	}
 	if err != nil {
 		return nil, err
@@ -353,6 +355,22 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 		e.File = path
 	}
 	return m, err
+}
+
+// needless tells whether a directory can do without a manifest: there is nothing
+// in it that only a manifest could explain.
+func needless(fsys vfs.FS, dir string) error {
+	for _, name := range []string{journal.Name, journal.RescueName, tail.FileName} {
+		_, err := fsys.Stat(filepath.Join(dir, name))
+		if err == nil {
+			return &ManifestError{File: filepath.Join(dir, ManifestFile), Reason: "it is gone, and " + name +
+				" is there, with appends of topics that only the manifest names; put the manifest back"}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // MadeHere gives the partitions of the topics that were made in a directory

@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oncelog/oncelog/internal/journal"
@@ -62,5 +64,38 @@ func TestUnusedMemoryGoes(t *testing.T) {
 				t.Errorf("closed with %v", names)
 			}
 		})
+	}
+}
+
+// Without the manifest nobody knows whose appends journal and tail hold: a
+// directory that lost it is refused, and left as it is.
+func TestManifestGone(t *testing.T) {
+	if *direct {
+		return // appends leave nothing that a manifest must explain
+	}
+	for level, name := range map[log.Durability]string{log.DurabilityFsync: journal.Name, log.DurabilityOS: tail.FileName} {
+		mem := newMem(t)
+		c := mustOpen(t, on(mem))
+		mustCreate(t, c, "t", TopicConfig{Durability: level})
+		mustAppend(t, c, at("t", 0), "a")
+		killed := mem.KillClone()
+		manifest, err := vfs.ReadFile(killed, filepath.Join(dataDir, ManifestFile), 1<<20)
+		if err == nil {
+			err = killed.Remove(filepath.Join(dataDir, ManifestFile))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(on(killed))
+		if _, ok := errors.AsType[*ManifestError](err); !ok || !strings.Contains(err.Error(), name) {
+			t.Errorf("level %s: opens without a manifest: %v, want a *ManifestError that names %s", level, err, name)
+		}
+		if err := vfs.Replace(killed, filepath.Join(dataDir, ManifestFile), manifest); err != nil {
+			t.Fatal(err)
+		}
+		again := mustOpen(t, on(killed))
+		if got := values(t, again, at("t", 0)); len(got) != 1 || got[0] != "a" {
+			t.Errorf("level %s: with the manifest back it has %q, want a", level, got)
+		}
 	}
 }
