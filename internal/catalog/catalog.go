@@ -79,6 +79,20 @@ func (c *Catalog) Partition(tp topic.Partition) (*log.Log, error) {
 	return p.log, p.err
 }
 
+// Width is how many partitions of a topic are here, 0 if there is no such topic.
+// It takes no lock and allocates nothing, as Nth.
+func (c *Catalog) Width(name string) int { return len(c.roster.of(name)) }
+
+// Nth is the partition of a topic that n others come before; false if there are
+// not so many.
+func (c *Catalog) Nth(name string, n int) (topic.Partition, bool) {
+	list := c.roster.of(name)
+	if n < 0 || n >= len(list) {
+		return topic.Partition{}, false
+	}
+	return list[n].Partition, true
+}
+
 // placeLocked enters partitions under their names.
 func (c *Catalog) placeLocked(list ...*partition) {
 	for _, p := range list {

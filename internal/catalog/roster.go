@@ -60,3 +60,6 @@ func (r *roster) remove(name string) {
 	delete(next, name)
 	r.topics.Store(&next)
 }
+
+// of are the partitions of a topic by index; not to be modified.
+func (r *roster) of(name string) []*partition { return (*r.topics.Load())[name] }
