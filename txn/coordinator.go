@@ -1,0 +1,224 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/topic"
+	"github.com/oncelog/oncelog/log"
+)
+
+// Coordinator decides on transactions. All methods are safe for concurrent use.
+type Coordinator struct {
+	o      Options
+	p      Participants
+	states []statePartition
+	shards [shardCount]shard
+	seed   maphash.Seed
+	ids    ids
+
+	background context.Context
+	stop       context.CancelFunc
+	closed     atomic.Bool
+	work       sync.WaitGroup // the timer, and completions that are tried again
+	retries    retries
+	expiredAt  atomic.Int64 // ms: when ids were last looked through
+	counters   counters
+}
+
+// statePartition is one partition of the transaction log.
+type statePartition struct {
+	topic.Partition
+	// unsure says that a write failed in a way that may have left it there: what
+	// the log holds is read again before anything is decided on.
+	unsure atomic.Bool
+	mu     sync.Mutex // reading again
+}
+
+type counters struct {
+	committed, aborted, fenced, timedOut, expired atomic.Int64
+}
+
+// Open reads the transaction log, carries on what it says was decided, and ends
+// open transactions in partitions that it does not know of. On return all of
+// that is published.
+//
+// Errors: *RecordError, those of the logs.
+func Open(ctx context.Context, o Options, p Participants) (*Coordinator, error) {
+	c := &Coordinator{o: o.withDefaults(), p: p, seed: maphash.MakeSeed()}
+	c.background, c.stop = context.WithCancel(context.Background())
+	c.ids.reserve = p.ReserveIDs
+	c.states = make([]statePartition, p.StatePartitions())
+	for i := range c.shards {
+		c.shards[i].entries = map[string]*entry{}
+	}
+	for i := range c.states {
+		c.states[i].Partition = topic.Partition{Topic: topic.TransactionState, Index: int32(i)}
+		if err := c.load(ctx, i); err != nil {
+			c.stop()
+			return nil, fmt.Errorf("read the transaction log: %w", err)
+		}
+	}
+	if err := c.sweep(ctx); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("end orphaned transactions: %w", err)
+	}
+	c.resumeAll()
+	c.expiredAt.Store(c.now())
+	if !c.o.Manual {
+		c.work.Go(c.loop) // ends with background
+	}
+	return c, nil
+}
+
+// Close ends the coordinator's own work. Decisions that are not carried out yet
+// are by whoever opens it next. It does not close any log.
+func (c *Coordinator) Close() {
+	if c.closed.Swap(true) {
+		return
+	}
+	c.stop()
+	c.retries.end(&c.work)
+	c.work.Wait()
+}
+
+// loop does what is due until Close.
+func (c *Coordinator) loop() {
+	tick := time.NewTicker(c.o.AbortInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.background.Done():
+			return
+		case <-tick.C:
+			c.Work(c.background)
+		}
+	}
+}
+
+// Work aborts transactions that took too long, forgets ids that were not used,
+// and tries completions again that failed. The coordinator does it by itself
+// unless Options.Manual is set.
+func (c *Coordinator) Work(ctx context.Context) {
+	c.retryAll()
+	c.abortExpired(ctx)
+	c.forgetExpired(ctx)
+}
+
+func (c *Coordinator) now() int64 { return c.o.Now().UnixMilli() }
+
+// statePartitionOf is where the records of an id are.
+func (c *Coordinator) statePartitionOf(id string) int { return PartitionOf(id, len(c.states)) }
+
+// usable makes sure that what is known of an id is what its log holds.
+func (c *Coordinator) usable(ctx context.Context, id string) error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case id == "":
+		return fmt.Errorf("%w: the transactional id is empty", ErrInvalidRequest)
+	case len(id) > idBytesMax:
+		return fmt.Errorf("%w: the transactional id has %d bytes, at most %d are possible", ErrInvalidRequest, len(id), idBytesMax)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n := c.statePartitionOf(id)
+	if !c.states[n].unsure.Load() {
+		return nil
+	}
+	return c.reload(ctx, n)
+}
+
+// idBytesMax is the longest transactional id that a record can hold.
+const idBytesMax = 1<<15 - 1
+
+// Metrics of a coordinator.
+type Metrics struct {
+	IDs, Ongoing, Completing                      int   // ids known; with an open transaction; with a decision that is being carried out
+	Committed, Aborted, Fenced, TimedOut, Expired int64 // since Open
+}
+
+// Metrics takes a snapshot. It goes through all ids.
+func (c *Coordinator) Metrics() Metrics {
+	m := Metrics{
+		Committed: c.counters.committed.Load(), Aborted: c.counters.aborted.Load(), Fenced: c.counters.fenced.Load(),
+		TimedOut: c.counters.timedOut.Load(), Expired: c.counters.expired.Load(),
+	}
+	c.each(func(e *entry) {
+		m.IDs++
+		if e.t.State == Ongoing {
+			m.Ongoing++
+		}
+		if e.t.State.prepared() {
+			m.Completing++
+		}
+	})
+	return m
+}
+
+// ids hands producer ids out, from blocks that were reserved.
+type ids struct {
+	reserve func(ctx context.Context, n int) (int64, error)
+
+	mu        sync.Mutex // held while a block is reserved: who comes meanwhile needs it too
+	next, end int64
+}
+
+// idBlock is how many ids are reserved at once.
+const idBlock = 1000
+
+func (i *ids) take(ctx context.Context) (int64, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.next == i.end {
+		first, err := i.reserve(ctx, idBlock)
+		if err != nil {
+			return 0, fmt.Errorf("%w: reserve producer ids: %w", ErrUnavailable, err)
+		}
+		i.next, i.end = first, first+idBlock
+	}
+	i.next++
+	return i.next - 1, nil
+}
+
+// NewProducerID gives an idempotent producer without transactions an identity
+// that nobody had.
+func (c *Coordinator) NewProducerID(ctx context.Context) (batch.Producer, error) {
+	if c.closed.Load() {
+		return none, ErrClosed
+	}
+	id, err := c.ids.take(ctx)
+	if err != nil {
+		return none, err
+	}
+	return batch.Producer{ID: id}, nil
+}
+
+// wait returns once what is published in these partitions is visible, and safe
+// at a level if that is stronger than theirs. Partitions that are gone are
+// skipped.
+func (c *Coordinator) wait(ctx context.Context, ends []position, level log.Durability) error {
+	for i := range ends {
+		e := &ends[i]
+		err := e.log.Wait(ctx, log.FrontierHighWatermark, e.end)
+		if err == nil && level == log.DurabilityFsync {
+			err = e.log.Wait(ctx, log.FrontierDurable, e.end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// position is a log up to an offset.
+type position struct {
+	log *log.Log
+	end int64
+}

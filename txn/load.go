@@ -1,0 +1,159 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/log"
+)
+
+// load reads one partition of the transaction log, to its end: what is not safe
+// yet may still become so.
+func (c *Coordinator) load(ctx context.Context, n int) error {
+	l, err := c.p.Partition(c.states[n].Partition)
+	if err != nil {
+		return err
+	}
+	found, err := c.replay(ctx, n, l)
+	if err != nil {
+		return err
+	}
+	c.install(n, found)
+	return nil
+}
+
+// replay folds the records of a partition: the newest of each id counts.
+func (c *Coordinator) replay(ctx context.Context, n int, l *log.Log) (map[string]Transaction, error) {
+	found := map[string]Transaction{}
+	var records batch.Records
+	defer records.Close()
+	f := l.Frontiers()
+	for at := f.LogStart; at < f.LogEnd; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		fetched, err := l.Read(at, log.ReadOptions{Replica: true})
+		if err != nil {
+			return nil, err
+		}
+		for b := range fetched.Batches() {
+			if b.IsControl() {
+				continue
+			}
+			for records.Reset(b); records.Next(); {
+				if r := records.Record(); r.Offset >= at {
+					err = errors.Join(err, c.fold(found, n, r))
+				}
+			}
+			err = errors.Join(err, records.Err())
+		}
+		at = max(fetched.NextOffset(), at+1)
+		fetched.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// fold takes one record in.
+func (c *Coordinator) fold(found map[string]Transaction, n int, r *batch.Record) error {
+	bad := func(err error) error {
+		if errors.Is(err, errVersion) {
+			c.o.Events(Event{Kind: EventSkipped, Partition: c.states[n].Partition, Err: fmt.Errorf("offset %d: %w", r.Offset, err)})
+			return nil
+		}
+		return &RecordError{Partition: c.states[n].Partition, Offset: r.Offset, Reason: err.Error()}
+	}
+	id, err := ReadKey(r.Key)
+	if err != nil {
+		return bad(err)
+	}
+	if r.Value == nil {
+		delete(found, id)
+		return nil
+	}
+	t, err := ReadValue(r.Value)
+	if err != nil {
+		return bad(err)
+	}
+	found[id] = t
+	return nil
+}
+
+// install makes what was read the state of a partition's ids. Where something is
+// under way, its end tells.
+func (c *Coordinator) install(n int, found map[string]Transaction) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for id, e := range s.entries {
+			if _, there := found[id]; !there && c.statePartitionOf(id) == n && (e.pending == pendingNone || e.t.State.prepared()) {
+				delete(s.entries, id)
+			}
+		}
+		s.mu.Unlock()
+	}
+	for id, t := range found {
+		s := c.shard(id)
+		s.mu.Lock()
+		e := s.entries[id]
+		if e == nil {
+			e = &entry{id: id, pending: pendingNone}
+			s.entries[id] = e
+		}
+		if e.pending == pendingNone || e.t.State.prepared() {
+			e.apply(t)
+			e.settle()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// reload reads a partition again after a write to it that may have failed or
+// not. The log must have been opened again before.
+func (c *Coordinator) reload(ctx context.Context, n int) error {
+	p := &c.states[n]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.unsure.Load() {
+		return nil
+	}
+	l, err := c.p.Partition(p.Partition)
+	if err == nil {
+		err = l.Failed()
+	}
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	p.unsure.Store(false)
+	if err := c.load(ctx, n); err != nil {
+		p.unsure.Store(true)
+		return errors.Join(ErrUnavailable, err)
+	}
+	c.resume(n)
+	return nil
+}
+
+// resumeAll carries on what was decided.
+func (c *Coordinator) resumeAll() {
+	for n := range c.states {
+		c.resume(n)
+	}
+}
+
+func (c *Coordinator) resume(n int) {
+	var ids []string
+	c.each(func(e *entry) {
+		if e.t.State.prepared() && c.statePartitionOf(e.id) == n {
+			ids = append(ids, e.id)
+		}
+	})
+	for _, id := range ids {
+		c.o.Events(Event{Kind: EventResumed, TransactionalID: id})
+		ends, _ := c.complete(id, true)
+		ends.release()
+	}
+}
