@@ -286,6 +286,9 @@ func (l *Log) makeRoomLocked(h *batch.Header, now int64, marker bool) error {
 	if h.LastOffset() < h.BaseOffset {
 		return fmt.Errorf("%w: offsets are used up", batch.ErrInvalidRecord)
 	}
+	if j := l.journal(); j != nil && !marker && j.IsStuck() {
+		return errFull
+	}
 	need := int64(h.Size)
 	if !marker {
 		need += segment.MarkerReserve

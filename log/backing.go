@@ -207,9 +207,15 @@ func (l *Log) waitMemory(ctx context.Context) error {
 			return fmt.Errorf("%w: memory for appends is used up", ErrNoSpace)
 		}
 	}
+	var stuck <-chan struct{}
+	if b.journal != nil {
+		stuck = b.journal.Stuck()
+	}
 	select {
 	case <-freed:
 		return l.latched()
+	case <-stuck:
+		return fmt.Errorf("%w: memory for appends is used up, and the journal, which is full, cannot take it", ErrNoSpace)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -27,12 +27,19 @@ func (l *Log) mayRollLocked() error {
 		return nil
 	}
 	if w := l.o.Workers; w != nil && w.manual {
-		// By hand an append can come between the steps of a seal, which it would
-		// then wait for in vain.
+		// By hand an append can come between the steps of a seal, or of a flush,
+		// which it would then wait for in vain.
 		if !l.maintainMu.TryLock() {
 			return nil
 		}
+		flushes := !l.flushMu.TryLock()
+		if !flushes {
+			l.flushMu.Unlock()
+		}
 		l.maintainMu.Mutex.Unlock() // tells nothing, with appendMu held
+		if flushes {
+			return nil
+		}
 	}
 	return errUnsealed
 }

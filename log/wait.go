@@ -217,6 +217,13 @@ func (l *Log) waitFlush(ctx context.Context, p promise) error {
 	return nil
 }
 
+// errStuck: what is published becomes durable once the device has room.
+var errStuck = fmt.Errorf("%w: the journal is full, and what would empty it finds no room: %w", ErrOutcomeUnknown, ErrNoSpace)
+
+// errFull: the journal is full, and what would empty it finds no room: nothing
+// more is let in that could not become durable until the store has emptied it.
+var errFull = fmt.Errorf("%w: the journal is full, and what would empty it finds no room", ErrNoSpace)
+
 // waitJournal waits until the journal holds what was promised, flushing it when
 // nobody else is at it. Registered first, then the frontier read again,
 // then the flush tried: whoever flushes meanwhile either collects the append
@@ -239,12 +246,16 @@ func (l *Log) waitJournal(ctx context.Context, j *journal.Journal, p promise) er
 		if l.o.Workers.manual {
 			before := j.Stats().Runs
 			if l.o.Backing.Help(); l.awaited(p) && j.Stats().Runs == before && l.latched() == nil {
-				return fmt.Errorf("%w: the journal is full, and what would empty it finds no room: %w", ErrOutcomeUnknown, ErrNoSpace)
+				return errStuck
 			}
 			continue
 		}
 		select {
 		case <-w.ready:
+		case <-j.Stuck():
+			if l.awaited(p) {
+				return l.refused(errStuck)
+			}
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 		}

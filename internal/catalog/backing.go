@@ -94,7 +94,8 @@ func (b *backing) startJournal() error {
 }
 
 // Starting tells whether an append might have to wait for what goes on now: for
-// journal or tail to come into being. It is for simulations.
+// journal or tail to come into being, or for room in the journal. It is for
+// simulations.
 func (c *Catalog) Starting() bool {
 	b := c.backing
 	if b == nil {
@@ -103,8 +104,11 @@ func (c *Catalog) Starting() bool {
 	if !b.mu.TryLock() {
 		return true
 	}
-	ready := b.journal != nil && (b.slots != nil || b.refused)
+	j, ready := b.journal, b.journal != nil && (b.slots != nil || b.refused)
 	b.mu.Unlock()
+	if j != nil && j.IsStuck() {
+		return true
+	}
 	if ready {
 		return false
 	}

@@ -29,6 +29,7 @@ type Catalog struct {
 	workers     *log.Workers  // nil if read-only
 	backing     *backing      // nil if read-only or direct
 	full        chan struct{} // half of the journal is full
+	freeing     atomic.Bool   // somebody is in tryFreeJournal
 	drained     atomic.Bool   // the journal holds all there will be, and no half is freed any more
 	background  context.Context
 	stop        context.CancelFunc // ends background

@@ -77,7 +77,10 @@ func (c *Catalog) freeJournal(ctx context.Context) error {
 			return fmt.Errorf("free half of the journal: %w: the manifest is in doubt", log.ErrOutcomeUnknown)
 		}
 		if errs != nil {
-			if ctx.Err() == nil && !errors.Is(segment.NoSpace(errs), log.ErrNoSpace) {
+			switch {
+			case errors.Is(segment.NoSpace(errs), log.ErrNoSpace):
+				j.Block()
+			case ctx.Err() == nil:
 				errs = j.Fail("free half of the journal", errs)
 			}
 			return errs

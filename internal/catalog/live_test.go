@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -123,11 +124,14 @@ func TestFullDisk(t *testing.T) {
 	c := mustOpen(t, on(mem))
 	mustCreate(t, c, "a", TopicConfig{})
 	mustAppend(t, c, at("a", 0), "first") // which makes the journal
-	want := []string{"first"}
+	want, maybe := []string{"first"}, 0
 	mem.SetCapacity(mem.Used() + 64<<10)
 	for i := 0; ; i++ {
 		v := fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000))
 		_, err := appendTo(c, at("a", 0), record(v))
+		if errors.Is(err, log.ErrOutcomeUnknown) { // it is in memory, and the journal is full
+			want, maybe = append(want, v), maybe+1
+		}
 		if errors.Is(err, log.ErrNoSpace) {
 			break
 		}
@@ -153,12 +157,21 @@ func TestFullDisk(t *testing.T) {
 		full.SetCapacity(0)
 		again = mustOpen(t, on(full))
 	}
-	if got := values(t, again, at("a", 0)); !slices.Equal(got, want) {
-		t.Errorf("after a kill: %d records, want %d", len(got), len(want))
+	if got, least := values(t, again, at("a", 0)), len(want)-maybe; len(got) < least || !slices.Equal(got, want[:len(got)]) {
+		t.Errorf("after a kill: %d records, want %d and perhaps %d more", len(got), least, maybe)
 	}
 	mem.SetCapacity(0)
 	mustCreate(t, c, "b", TopicConfig{Partitions: 3})
-	mustAppend(t, c, at("a", 0), "more")
+	for { // the journal is emptied by itself, soon
+		_, err := appendTo(c, at("a", 0), record("more"))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, log.ErrNoSpace) || errors.Is(err, log.ErrOutcomeUnknown) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if got := values(t, c, at("a", 0)); !slices.Equal(got, append(want, "more")) {
 		t.Errorf("%d records, want %d", len(got), len(want)+1)
 	}

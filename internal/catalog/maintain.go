@@ -160,9 +160,13 @@ func (c *Catalog) trySettle() {
 	_ = c.finishDeletions("") // it tells what it could not do
 }
 
-// tryFreeJournal frees what is due of the journal. A failure is told and tried
-// again with the next tick.
+// tryFreeJournal frees what is due of the journal, unless somebody is at it. A
+// failure is told and tried again with the next tick.
 func (c *Catalog) tryFreeJournal(ctx context.Context) {
+	if !c.freeing.CompareAndSwap(false, true) {
+		return
+	}
+	defer c.freeing.Store(false)
 	if err := c.freeJournal(ctx); err != nil {
 		c.failed(topic.Partition{}, "journal", err)
 	}

@@ -68,6 +68,31 @@ func (j *Journal) CloseHalf() bool {
 	return j.closeHalf()
 }
 
+// Block says that the half that is due cannot be freed now, and perhaps not for
+// long. If the journal is full, whoever waits for it hears of that: see Stuck.
+func (j *Journal) Block() {
+	j.flushMu.Lock()
+	defer j.release()
+	if !j.stalled {
+		return
+	}
+	j.queue.mu.Lock()
+	defer j.queue.mu.Unlock()
+	j.queue.stick()
+}
+
+// Stuck is closed while the journal is full and cannot be emptied. What is queued
+// stays queued, and becomes durable once there is room; the channel is another
+// one then.
+func (j *Journal) Stuck() <-chan struct{} {
+	j.queue.mu.Lock()
+	defer j.queue.mu.Unlock()
+	return j.queue.stuck
+}
+
+// IsStuck tells whether Stuck is closed. It takes no lock.
+func (j *Journal) IsStuck() bool { return j.queue.isStuck.Load() }
+
 // Due gives the logs with frames in the half that is closed, and its mark for
 // Free; false if none is closed. Logs that left are among them.
 func (j *Journal) Due() ([]*Handle, Mark, bool) {
@@ -111,6 +136,7 @@ func (j *Journal) Free(m Mark) error {
 	j.halves[old] = half{handles: j.halves[old].handles[:0]}
 	j.stalled, j.progress = false, true
 	j.queue.mu.Lock()
+	j.queue.unstick()
 	j.queue.stats.Freed++
 	j.queue.wanted = j.queue.last
 	j.queue.mu.Unlock()

@@ -54,6 +54,42 @@ func TestStall(t *testing.T) {
 	})
 }
 
+// TestStuck: whoever waits for a journal that is full hears when it cannot be
+// emptied, until it is.
+func TestStuck(t *testing.T) {
+	j := started(t, Options{Bytes: BytesMin, Manual: true})
+	l := join(t, j, 1, 1000)
+	stuck := func() bool {
+		select {
+		case <-j.Stuck():
+			return true
+		default:
+			return false
+		}
+	}
+	l.publish(0, nil)
+	j.Block() // there is room: nobody has to know
+	if stuck() || j.IsStuck() {
+		t.Error("stuck with room left")
+	}
+	for j.TryFlush() {
+		l.publish(0, nil)
+	}
+	if stuck() {
+		t.Error("stuck before anybody said that it cannot be emptied")
+	}
+	j.Block()
+	j.Block()
+	if !stuck() || !j.IsStuck() {
+		t.Error("full, cannot be emptied, and not stuck")
+	}
+	_, mark, _ := j.Due()
+	must(t, j.Free(mark))
+	if stuck() || j.IsStuck() || !j.TryFlush() {
+		t.Error("stuck, or no flush, with a half that is free")
+	}
+}
+
 // TestStallEndsBySmallerRun: what makes no room but needs less, does too.
 func TestStallEndsBySmallerRun(t *testing.T) {
 	mem := vfs.NewMem()

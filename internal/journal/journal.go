@@ -90,6 +90,7 @@ func Start(o Options) (*Journal, error) {
 		sequence: h.sequence, chain: h.chain,
 		kicked: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	j.queue.stuck = make(chan struct{})
 	j.enter(int(h.first))
 	if !o.Manual {
 		j.delay = time.NewTimer(o.Delay)

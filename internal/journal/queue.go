@@ -2,6 +2,7 @@ package journal
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/oncelog/oncelog/internal/invariant"
 )
@@ -32,6 +33,8 @@ type queue struct {
 	waiters int
 	err     error         // final: nothing is queued any more
 	changed chan struct{} // closed when done or err changed; nil if nobody looks
+	stuck   chan struct{} // closed while the journal is full and cannot be emptied
+	isStuck atomic.Bool   // likewise; read without mu
 	stats   Stats
 }
 
@@ -43,6 +46,19 @@ const (
 	signalFirst        // the queue was empty: the delay begins
 	signalDue          // so much is queued that a flush is due
 )
+
+// stick closes stuck, unstick makes it anew; with mu held.
+func (q *queue) stick() {
+	if !q.isStuck.Swap(true) {
+		close(q.stuck)
+	}
+}
+
+func (q *queue) unstick() {
+	if q.isStuck.Swap(false) {
+		q.stuck = make(chan struct{})
+	}
+}
 
 // put queues an entry and gives its ticket.
 func (q *queue) put(h *Handle, f *Frame) (signal, int64) {

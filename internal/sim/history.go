@@ -219,6 +219,9 @@ func (h *history) expected(err error) bool {
 	case h.full && (errors.Is(err, log.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)):
 		return true
 	}
+	if errors.Is(err, log.ErrNoSpace) && !h.bare && h.sys.starting() {
+		return true // the journal was not emptied yet
+	}
 	// What a latched log has in memory is lost to the others until it is opened
 	// again.
 	return errors.Is(err, log.ErrNoSpace) && h.scene.memory < roomyBytes && h.anyLatched()

@@ -30,7 +30,8 @@ type system interface {
 	checkpoint() error
 	// work does what the store would do in the background by now.
 	work()
-	// starting tells whether journal or tail are coming into being.
+	// starting tells whether journal or tail are coming into being, or the journal
+	// is full.
 	starting() bool
 	sync() error
 	close() error

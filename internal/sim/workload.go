@@ -302,6 +302,7 @@ func (h *history) quiet() {
 	h.makeRoom()
 	h.mend()
 	h.disk.between = nil
+	h.sys.work() // which empties a journal that was full
 	// All of them first: one that is latched may have what others wait for.
 	for _, p := range h.partitions() {
 		l := h.log(p)
