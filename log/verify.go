@@ -53,6 +53,7 @@ const (
 	FindingTimeIndex   = "time index"   // .timeindex
 	FindingTxnIndex    = "txn index"    // .txnindex
 	FindingSnapshot    = "snapshot"     // producer snapshots
+	FindingMemory      = "memory"       // what journal or tail hold of the log
 	FindingTail        = "tail"         // bytes behind the last whole batch
 	FindingPoints      = "points"       // log start, recovery point, high watermark, log end
 	FindingFile        = "file"         // other files of the directory
@@ -124,7 +125,8 @@ func (r *VerifyReport) Err() error {
 // It shares no shortcut with Load, writes nothing, takes no lock, and works on
 // directories that are in use or were left by a crash. Nothing expires.
 //
-// Of o it uses FS, Dir, Partition, Config.Compact, OwnOnly, Clean, and Points. Below
+// Of o it uses FS, Dir, Partition, Config.Compact, OwnOnly, Clean, Points, and what
+// journal and tail hold: Pieces, Journaled, JournalEnd. Below
 // the recovery point, and everywhere if o.Clean, what does not hold is damage;
 // above it, it is what a crash leaves, and told as a note or, where whole
 // batches follow, as a warning.
@@ -135,6 +137,9 @@ func (r *VerifyReport) Err() error {
 func Verify(ctx context.Context, o Options, vo VerifyOptions) (VerifyReport, error) {
 	o = o.withDefaults()
 	v := newVerifier(ctx, o, vo)
+	if err := v.layPieces(); err != nil {
+		return v.report, fmt.Errorf("verify %s: %w", o.Partition, err)
+	}
 	listing, err := v.list()
 	if err != nil {
 		return v.report, fmt.Errorf("verify %s: %w", o.Partition, err)
@@ -147,6 +152,7 @@ func Verify(ctx context.Context, o Options, vo VerifyOptions) (VerifyReport, err
 	if err := v.run(); err != nil {
 		return v.report, fmt.Errorf("verify %s: %w", o.Partition, err)
 	}
+	v.checkJournaled()
 	return v.report, nil
 }
 

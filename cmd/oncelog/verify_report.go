@@ -92,6 +92,7 @@ func (v *verification) look(ctx context.Context, root *logRoot, dir string, tp t
 	_, compacted := root.compacted[tp]
 	o := log.Options{FS: v.fs, Dir: dir, Partition: tp, ReadOnly: true, Clean: root.clean,
 		Points: log.Points{RecoveryPoint: root.recovery[tp], LogStart: root.start[tp], HighWatermark: root.high[tp]}}
+	root.memory.Apply(&o)
 	return log.Verify(ctx, o, log.VerifyOptions{Compacted: compacted, Progress: func(n int64) { v.progress.add(dir, n) }})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -21,6 +22,7 @@ type logRoot struct {
 	clean                            bool
 	recovery, start, high, compacted map[topic.Partition]int64
 	ids                              map[string]identified // of topics, as far as their partitions were looked at
+	memory                           *catalog.Memory       // what journal and tail hold; nil: nothing
 }
 
 // identified is a topic's id and the file that says so.
@@ -46,7 +48,40 @@ func (v *verification) readRoot(dir string) *logRoot {
 	if _, err := checkpoint.ReadCleanShutdown(mark); err != nil {
 		v.rootFinding(log.SeverityWarning, dir, checkpoint.CleanShutdownFile, "%v; the mark counts all the same, but Kafka cannot tell which of its runs stopped there", err)
 	}
+	v.readMemory(r)
 	return r
+}
+
+// readMemory reads what journal, rescue and tail hold. While they are in use a mark
+// of a clean stop is another program's, which knew nothing of them.
+func (v *verification) readMemory(r *logRoot) {
+	if _, err := catalog.MadeHere(v.fs, r.dir); err != nil {
+		return // it is told of with what the manifest says
+	}
+	memory, err := catalog.ReadMemory(v.fs, r.dir)
+	switch {
+	case err != nil && catalog.IsDamagedMemory(err):
+		v.found("", log.Finding{Severity: log.SeverityDamage, Kind: log.FindingMemory, File: r.dir, Pos: -1, Offset: -1,
+			Text: fmt.Sprintf("%v; oncelog would not open the directory", err)})
+	case err != nil:
+		v.complain(cannotLook(r.dir, err))
+	case memory.InUse():
+		r.clean = false
+	}
+	r.memory = memory
+	if memory == nil {
+		return
+	}
+	for _, f := range memory.Files {
+		text := fmt.Sprintf("holds %d bytes in %d runs and %d frames", f.Bytes, f.Runs, f.Frames)
+		if filepath.Base(f.Path) == tail.FileName {
+			text = fmt.Sprintf("holds %d bytes in %d slots", f.Bytes, f.Slots)
+		}
+		v.rootFinding(log.SeverityNote, r.dir, filepath.Base(f.Path), "%s; the partitions are verified with it", text)
+		if f.DroppedPos >= 0 {
+			v.rootFinding(log.SeverityNote, r.dir, filepath.Base(f.Path), "the run at byte %d is not whole: it was never acknowledged, and recovery drops it", f.DroppedPos)
+		}
+	}
 }
 
 // rootFile reads a file at the root. One that is missing says nothing; one
