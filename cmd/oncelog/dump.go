@@ -19,8 +19,10 @@ func newDumpCommand() *cobra.Command {
 		Short: "Show what files, partitions or whole log directories hold",
 		Long: `Show what is in a segment file (.log), an index (.index, .timeindex, .txnindex),
 a producer snapshot (.snapshot), a checkpoint, leader-epoch-checkpoint,
-partition.metadata, meta.properties or .kafka_cleanshutdown file, in all files
-of a partition's directory, or in a whole log directory.
+partition.metadata, meta.properties or .kafka_cleanshutdown file, in oncelog.manifest,
+oncelog.journal, oncelog.rescue or oncelog.tail, in all files of a partition's
+directory, or in a whole log directory. Segments are shown with what journal and
+tail hold of them, as they are once recovery has written it; rows "held" say what.
 
 Nothing is written, no lock is taken: directories in use and directories that a
 crash left are shown as they are. Zeros and a cut-off batch at the end of a file
@@ -78,6 +80,7 @@ type dumper struct {
 
 	decided    *decisions // of the current partition; nil if not known
 	lastStable int64      // of decided
+	memory     memory
 
 	damaged bool // damage was shown
 	blind   bool // something could not be looked at
@@ -164,6 +167,7 @@ const (
 	damageRecords  = "records"  // its records cannot be read
 	damageIndex    = "index"    // an entry is impossible, or out of order
 	damageSnapshot = "snapshot"
+	damageMemory   = "memory" // a file of ours is not what it should be
 )
 
 // damage shows bytes that are not what they should be.

@@ -10,7 +10,7 @@ import (
 
 // open opens a file and tells its size.
 func (d *dumper) open(path string) (vfs.File, int64, error) {
-	f, err := d.fs.Open(path)
+	f, err := d.segments().Open(path)
 	if err != nil {
 		return nil, 0, cannotLook(path, err)
 	}
@@ -66,6 +66,7 @@ func (d *dumper) log(path string) error {
 	d.out.int("records", count)
 	d.out.int("bytes", size)
 	d.out.end()
+	d.heldOf(path)
 	return d.logEnd(path, end)
 }
 

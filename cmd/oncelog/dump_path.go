@@ -9,14 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/checkpoint"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/segment"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 )
 
 // knownFiles says what dump takes, for errors.
 const knownFiles = "a .log, .index, .timeindex, .txnindex or .snapshot file, an offset checkpoint, " +
-	"leader-epoch-checkpoint, partition.metadata, meta.properties, .kafka_cleanshutdown, or a directory of them"
+	"leader-epoch-checkpoint, partition.metadata, meta.properties, .kafka_cleanshutdown, oncelog.manifest, oncelog.journal, " +
+	"oncelog.rescue, oncelog.tail, or a directory of them"
 
 // fileDumper gives the method that shows a file of that name, nil for a file
 // that is none of Kafka's.
@@ -32,6 +36,14 @@ func (d *dumper) fileDumper(name string) func(path string) error {
 		return d.meta
 	case checkpoint.CleanShutdownFile:
 		return d.cleanShutdown
+	case catalog.ManifestFile:
+		return d.manifestFile
+	case journal.Name:
+		return d.journalFile
+	case journal.RescueName:
+		return d.rescueFile
+	case tail.FileName:
+		return d.tailFile
 	}
 	n, ok := segment.ParseName(name)
 	if !ok {
@@ -69,7 +81,9 @@ func (d *dumper) path(path string) error {
 	if err != nil {
 		return err
 	}
+	d.beginMemory(filepath.Join(filepath.Dir(path), ".."))
 	d.beginPartition(filepath.Base(filepath.Dir(absolute)))
+	d.layMemory(filepath.Dir(path), partitionOf(filepath.Base(filepath.Dir(absolute))))
 	return d.shown(show(path))
 }
 
@@ -105,8 +119,10 @@ func (d *dumper) directory(path string) error {
 	}
 	_, notNamed := topic.ParseDir(filepath.Base(absolute))
 	if notNamed == nil || slices.ContainsFunc(entries, isPartitionFile) {
+		d.beginMemory(filepath.Join(path, ".."))
 		return d.partition(path, filepath.Base(absolute), entries)
 	}
+	d.beginMemory(filepath.Clean(path))
 	known := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return d.isPartition(filepath.Join(path, e.Name()), e) || !e.IsDir() && d.fileDumper(e.Name()) != nil
 	})
@@ -129,6 +145,12 @@ func (d *dumper) directory(path string) error {
 		}
 	}
 	return nil
+}
+
+// partitionOf is the partition that a directory has the name of, zero if none.
+func partitionOf(name string) topic.Partition {
+	tp, _ := topic.ParseDir(name)
+	return tp
 }
 
 // isPartition tells whether an entry of a log directory is the directory of a
@@ -159,6 +181,7 @@ func (d *dumper) partition(path, name string, entries []fs.DirEntry) error {
 		named = name
 	}
 	d.beginPartition(named)
+	d.layMemory(path, partitionOf(name))
 	if d.records {
 		d.decided = newDecisions()
 		for _, e := range sortedFiles(entries) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/oncelog/oncelog/internal/journal"
+	"github.com/oncelog/oncelog/internal/overlay"
+	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
@@ -97,22 +99,84 @@ func (v *Memory) Apply(o *log.Options) {
 // clean stop is another program's then.
 func (v *Memory) InUse() bool { return v != nil && v.manifest.memory != (memoryState{}) }
 
-// Owners are the partitions that the memory holds something of, by name.
-func (v *Memory) Owners() []topic.Partition {
-	var owners []topic.Partition
-	if v == nil {
-		return nil
-	}
-	for _, t := range v.manifest.topics {
-		for i := range t.partitions {
-			key := journal.Key{Topic: memoryID(t.name, t.id), Partition: i}
-			if len(v.recalled.frames[key])+len(v.recalled.slots[key]) > 0 {
-				owners = append(owners, topic.Partition{Topic: t.name, Index: i})
-			}
-		}
-	}
-	return owners
+// Held is bytes of a segment file that the memory holds.
+type Held struct {
+	Source      string // the file that holds them
+	Segment     int64  // base offset
+	Pos, Length int64  // in the segment file
+	First, Next int64  // offsets
 }
+
+// Over shows the files of a partition, in dir, with what the memory holds laid over
+// them, and tells what that is, in order.
+func (v *Memory) Over(fsys vfs.FS, dir string, tp topic.Partition) (vfs.FS, []Held) {
+	if v == nil {
+		return fsys, nil
+	}
+	i, _ := v.manifest.find(tp.Topic)
+	if i == len(v.manifest.topics) || v.manifest.topics[i].name != tp.Topic {
+		return fsys, nil
+	}
+	key := journal.Key{Topic: memoryID(tp.Topic, v.manifest.topics[i].id), Partition: tp.Index}
+	pieces := v.recalled.pieces(key)
+	if len(pieces) == 0 {
+		return fsys, nil
+	}
+	framed := journal.Name
+	if v.recalled.journal == nil {
+		framed = journal.RescueName
+	}
+	var held []Held
+	for _, p := range pieces {
+		h := Held{framed, p.Segment, p.Pos, p.Length, p.First, p.Next}
+		if slices.ContainsFunc(v.recalled.slots[key], func(s overlay.Piece) bool { return s.Segment == p.Segment && s.Pos == p.Pos }) {
+			h.Source = tail.FileName
+		}
+		held = append(held, h)
+	}
+	files := overlay.Files{}
+	files.Add(pieces, func(base int64) string { return filepath.Join(dir, segment.FileName(base, segment.KindLog)) })
+	return overlay.View(fsys, files), held
+}
+
+// ManifestInfo is what the manifest of a directory says.
+type ManifestInfo struct {
+	Topics     []TopicInfo
+	Deletions  []string       // topics whose directories are being removed
+	Journal    bool           // the commit journal is in use
+	Tail       bool           // the mapped tail is
+	Durability log.Durability // meanwhile, of topics that say nothing else
+}
+
+// ReadManifest reads the manifest of a directory; fs.ErrNotExist if there is none.
+// Errors: *ManifestError, ErrNewerFormat, those of the file system.
+func ReadManifest(fsys vfs.FS, dir string) (*ManifestInfo, error) {
+	if _, err := fsys.Stat(filepath.Join(dir, ManifestFile)); err != nil {
+		return nil, err
+	}
+	m, err := readManifest(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	info := &ManifestInfo{Journal: m.memory.journal, Tail: m.memory.tail, Durability: m.memory.durability}
+	for _, t := range m.topics {
+		i := TopicInfo{Name: t.name, ID: t.id, Stored: t.config != nil, Foreign: t.foreign}
+		for n := range t.partitions {
+			i.Partitions = append(i.Partitions, n)
+		}
+		if t.config != nil {
+			i.Config = *t.config
+		}
+		info.Topics = append(info.Topics, i)
+	}
+	for _, d := range m.deletions {
+		info.Deletions = append(info.Deletions, d.name)
+	}
+	return info, nil
+}
+
+// MemoryID is what names a topic in journal and tail.
+func (i *TopicInfo) MemoryID() [16]byte { return memoryID(i.Name, i.ID) }
 
 // IsDamagedMemory tells whether an error of ReadMemory says that a file is not
 // what it should be, rather than that it cannot be read.
