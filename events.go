@@ -26,4 +26,8 @@ const (
 	EventMaintenanceFailed = catalog.EventMaintenanceFailed // background work failed and is tried again
 	EventDeletionPending   = catalog.EventDeletionPending   // files of a deleted topic could not be removed yet
 	EventProgress          = catalog.EventProgress          // of Open: Count of Total partitions
+	EventNoTail            = catalog.EventNoTail            // the file system takes no mapped tail
+	EventVolatile          = catalog.EventVolatile          // the directory ends with the machine or container
+	EventRunDropped        = catalog.EventRunDropped        // the last run of the journal was not whole, and never acknowledged
+	EventSetAside          = catalog.EventSetAside          // journal, rescue or tail was set aside: Options.AcceptForeign
 )

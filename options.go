@@ -50,6 +50,13 @@ type Options struct {
 	TailBytes    int64 // size of the mapped tail; appends that find no room in it go straight into the segments; 0: 64 MiB
 	Direct       bool  // no memory, journal or tail: every append is a write into its segment, every flush the partition's own
 
+	// AcceptForeign has Open go on where it would answer a *ForeignWriterError:
+	// another program wrote into a log after our crash, where journal or tail say
+	// that ours is. These are set aside then, as a whole (oncelog.*.kept): what only
+	// they held is not in the logs any more. Transactions that were open stay so
+	// until a coordinator ends them.
+	AcceptForeign bool
+
 	RecoveryParallelism int           // partitions opened, recovered or closed at once; 0: twice the processors, at least 4
 	OpenSegmentsMax     int           // sealed segments kept open, each with up to 4 descriptors and mappings; 0: 1024
 	CheckpointInterval  time.Duration // how long appends wait for a checkpoint, which bounds recovery; 0: 30 s
@@ -122,7 +129,7 @@ func (o Options) catalog(dir string, files *segment.Files) catalog.Options {
 		Log:      log.Options{FS: o.FS, Files: files, Now: o.Now, Logger: o.Logger},
 		ReadOnly: o.ReadOnly, Durability: o.Durability, SegmentBytes: o.SegmentBytes,
 		ProducerExpiration: o.ProducerExpiration, ProducersMax: o.ProducersMax,
-		Direct: o.Direct, MemoryBytes: o.MemoryBytes, JournalBytes: o.JournalBytes, TailBytes: o.TailBytes,
+		Direct: o.Direct, AcceptForeign: o.AcceptForeign, MemoryBytes: o.MemoryBytes, JournalBytes: o.JournalBytes, TailBytes: o.TailBytes,
 		Parallelism: o.RecoveryParallelism, CheckpointInterval: o.CheckpointInterval, CheckpointBytes: o.CheckpointBytes,
 		RetentionInterval: o.RetentionInterval, Events: o.Events,
 	}

@@ -36,6 +36,11 @@ device is left as it is, named with the reason, and the directory is not marked
 clean; the others are recovered all the same. No record expires and none is
 deleted by retention. Run again on a directory in order it changes nothing.
 
+If another program, such as Kafka, wrote into a log after a crash of oncelog, where
+journal or mapped tail say that an append of ours belongs, both cannot hold: the
+directory is refused. --accept-foreign takes what the other one wrote, and sets
+journal and tail aside (oncelog.journal.TIME.kept, oncelog.tail.TIME.kept).
+
 Ctrl-C stops safely: what is done stays done, and the next run goes on.
 
 Exit status: 0 in order and closed cleanly, 1 some partitions are damaged,
@@ -56,6 +61,7 @@ Exit status: 0 in order and closed cleanly, 1 some partitions are damaged,
 			return r.run(ctx)
 		},
 	}
+	cmd.Flags().BoolVar(&r.acceptForeign, "accept-foreign", false, "take what another program wrote after a crash of ours, and set our journal and tail aside")
 	cmd.Flags().StringVarP(&format, "output", "o", formatText, "format: text (tables) or json (one object a line)")
 	return cmd
 }
@@ -68,9 +74,10 @@ type recovery struct {
 	stderr io.Writer
 	watch  recoveryWatch
 
-	clean      bool // there was a mark of a clean stop
-	partitions []recovered
-	closed     bool // there is one now
+	acceptForeign bool
+	clean         bool // there was a mark of a clean stop
+	partitions    []recovered
+	closed        bool // there is one now
 
 	mu     sync.Mutex // guards events
 	events []oncelog.Event
@@ -128,8 +135,11 @@ func (r *recovery) marked() bool {
 // recover opens the directory and closes it. The error says what to do.
 func (r *recovery) recover(ctx context.Context) error {
 	fs := &interruptibleFS{FS: r.fs, ctx: ctx, read: r.watch.read}
-	s, err := oncelog.Open(r.dir, oncelog.Options{FS: fs, Events: r.event, RetentionInterval: forever, ProducerExpiration: forever})
+	s, err := oncelog.Open(r.dir, oncelog.Options{FS: fs, Events: r.event, AcceptForeign: r.acceptForeign, RetentionInterval: forever, ProducerExpiration: forever})
 	if err != nil {
+		if _, foreign := errors.AsType[*oncelog.ForeignWriterError](err); foreign {
+			err = fmt.Errorf("%w: --accept-foreign does that; nothing was changed", err)
+		}
 		return stoppedOr(ctx, err)
 	}
 	// From here on the store itself sees to it that it stops safely.

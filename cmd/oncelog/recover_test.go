@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -229,5 +230,49 @@ func TestRecoverProgress(t *testing.T) {
 	w.read(1) // by what the store still does
 	if got := b.String(); !strings.Contains(got, "0 MiB  0 MiB/s  recover: 3 of 7 partitions") || !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Where another program wrote over what journal and tail hold, somebody has to
+// decide.
+func TestRecoverAcceptForeign(t *testing.T) {
+	mem := killedStore(t)
+	f, err := mem.OpenFile("data/fsync-0/00000000000000000000.log", os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt(built(t, 0, nil, "other"), 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = recoverOf(t.Context(), t, mem, "data")
+	if exitCode(err) != exitBlind || !strings.Contains(err.Error(), "--accept-foreign") {
+		t.Fatalf("status %d, %v: want a hint at --accept-foreign", exitCode(err), err)
+	}
+	var out bytes.Buffer
+	o, err := newOutput(&out, formatJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recovery{fs: mem, dir: "data", out: o, stderr: &out, acceptForeign: true, watch: recoveryWatch{progress: &progress{}}}
+	if err := r.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]string{}
+	kinds := objectsByKind(t, out.Bytes())
+	for _, p := range kinds["partition"] {
+		ends[p["partition"].(string)] = fmt.Sprint(p["log_end"])
+	}
+	if ends["fsync-0"] != "1" || ends["os-0"] != "0" {
+		t.Errorf("the logs end at %v, want 1 and 0: only what is in the segments", ends)
+	}
+	aside := 0
+	for _, e := range kinds["directory_event"] {
+		if e["event"] == oncelog.EventSetAside.String() {
+			aside++
+		}
+	}
+	if aside != 2 {
+		t.Errorf("tells of %d files set aside, want journal and tail: %v", aside, kinds["directory_event"])
 	}
 }

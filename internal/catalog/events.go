@@ -31,13 +31,14 @@ const (
 	EventNoTail                                   // File, the file system, takes no mapped tail: appends at DurabilityOS go straight into the segments
 	EventVolatile                                 // the directory lies on File, which ends with the machine or container
 	EventRunDropped                               // the last run of the journal was not whole: From its position, none of it was acknowledged
+	EventSetAside                                 // journal, rescue or tail was set aside as File, since another program wrote over what it holds
 )
 
 // storeEventFirst is the first kind that is not package log's.
 const storeEventFirst = EventPartitionRefused
 
 var storeEventNames = [...]string{"partition refused", "checkpoint file ignored", "maintenance failed", "deletion pending", "progress",
-	"no mapped tail", "volatile file system", "unfinished run dropped"}
+	"no mapped tail", "volatile file system", "unfinished run dropped", "set aside"}
 
 // String is the kind in words.
 func (k EventKind) String() string {

@@ -60,11 +60,19 @@ func (c *Catalog) open() error {
 			survey, err = c.read()
 		}
 	}
+	if c.acceptable(err) {
+		if err = errors.Join(c.abandonLogs(), survey.close()); err == nil {
+			err = c.keepMemory()
+		}
+		if err == nil {
+			survey, err = c.read()
+		}
+	}
 	if err == nil && !c.o.ReadOnly {
 		err = c.syncParent()
 	}
 	if err != nil {
-		err = errors.Join(err, c.abandonAll())
+		err = errors.Join(err, c.abandonAll(), survey.close())
 		if c.lock != nil {
 			err = errors.Join(err, c.lock.undo())
 		}
@@ -126,6 +134,10 @@ func (c *Catalog) abandonAll() error {
 	if c.workers != nil {
 		c.workers.Close()
 	}
+	return c.abandonLogs()
+}
+
+func (c *Catalog) abandonLogs() error {
 	var err error
 	for _, p := range c.all() {
 		if p.log != nil {
@@ -138,11 +150,20 @@ func (c *Catalog) abandonAll() error {
 // survey is what reading a directory found out.
 type survey struct {
 	marked   bool      // there is a clean mark
+	loaded   bool      // what is recalled is in memory
 	manifest *manifest // as it should be
 	changed  bool      // the file says something else
 	members  []member
 	future   []topic.Partition // of replica moves, which Kafka goes on with
 	recalled *recalled         // nil after a clean stop
+}
+
+// close closes what was recalled, if it reads from files.
+func (s *survey) close() error {
+	if s == nil || s.recalled == nil || s.loaded {
+		return nil
+	}
+	return s.recalled.close()
 }
 
 // read reads everything and changes nothing.
@@ -179,6 +200,7 @@ func (c *Catalog) read() (*survey, error) {
 		c.clean = false
 	}
 	if !c.clean {
+		s.loaded = c.o.ReadOnly
 		if s.recalled, err = recall(c.fs, c.dir, m.memory, c.o.ReadOnly); err != nil {
 			return nil, err
 		}

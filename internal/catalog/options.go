@@ -32,10 +32,13 @@ type Options struct {
 
 	// Direct says that appends go straight into the segments, without journal
 	// and mapped tail.
-	Direct       bool
-	MemoryBytes  int64 // plain memory for appends at DurabilityFsync; 0: 64 MiB
-	JournalBytes int64 // of the commit journal; 0: 64 MiB
-	TailBytes    int64 // of the mapped tail; 0: 64 MiB
+	Direct bool
+	// AcceptForeign sets journal, rescue and tail aside, as a whole, if another
+	// program wrote into a log after a crash, where they say that ours is.
+	AcceptForeign bool
+	MemoryBytes   int64 // plain memory for appends at DurabilityFsync; 0: 64 MiB
+	JournalBytes  int64 // of the commit journal; 0: 64 MiB
+	TailBytes     int64 // of the mapped tail; 0: 64 MiB
 
 	Parallelism        int           // logs that are opened, recovered or closed at once; 0: twice the processors, at least 4
 	CheckpointInterval time.Duration // 0: 30 s
