@@ -194,18 +194,15 @@ func (l *Log) waitMemory(ctx context.Context) error {
 		return nil
 	}
 	l.metrics.memoryWaits.Add(1)
+	l.o.Workers.memory.waiting.Add(1)
+	defer l.o.Workers.memory.waiting.Add(-1)
 	freed := b.source.Freed()
 	if b.journal != nil {
 		b.journal.TryFlush() // what it does not hold cannot be written back
 	}
 	l.o.Workers.pressed()
 	if l.o.Workers.manual {
-		l.o.Backing.Help()
-		select {
-		case <-freed:
-		default:
-			return fmt.Errorf("%w: memory for appends is used up", ErrNoSpace)
-		}
+		return l.helpMemory(freed)
 	}
 	var stuck <-chan struct{}
 	if b.journal != nil {
@@ -219,6 +216,22 @@ func (l *Log) waitMemory(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// helpMemory is waitMemory of a store that works by hand. After a shortage the
+// journal has to be emptied before it takes what memory holds, and that has to be
+// written back then: one step of help each.
+func (l *Log) helpMemory(freed <-chan struct{}) error {
+	for range 3 {
+		l.o.Workers.pressed()
+		l.o.Backing.Help()
+		select {
+		case <-freed:
+			return l.latched()
+		default:
+		}
+	}
+	return fmt.Errorf("%w: memory for appends is used up", ErrNoSpace)
 }
 
 // storeLocked puts batches, whose seat was found, behind the published bytes.
@@ -301,6 +314,7 @@ func (m member) Durable(segment, pos, next int64) {
 	m.frontierMu.Unlock()
 	m.flushed(next)
 	m.writeIfDue()
+	m.o.Workers.flushed()
 	if m.unsealed.Load() > 0 {
 		m.o.Workers.submit(m.Log)
 	}

@@ -120,6 +120,9 @@ type Options struct {
 	// Pieces is what the journal and the tail of the store hold of this log:
 	// read as if it were in the files, and written there by Recover.
 	Pieces []overlay.Piece
+	// References are the large batches that the journal refers to: they were synced
+	// in their segments before.
+	References []Reference
 	// Journaled says that after an unclean stop the journal alone decides: the
 	// log ends at JournalEnd or the recovery point, whichever is behind, and
 	// what lies above is cut even if it checks out.
@@ -152,4 +155,12 @@ func (o Options) withDefaults() Options {
 	}
 	o.Config = o.Config.withDefaults()
 	return o
+}
+
+// Reference is a large batch that the commit journal refers to.
+type Reference struct {
+	Segment int64 // base offset
+	Pos     int64 // byte position
+	First   int64 // base offset of the batch
+	CRC     uint32
 }

@@ -47,7 +47,15 @@ func (l *Log) pathOf(base int64) string {
 // layPieces lets everything that is read until Recover see the pieces in
 // place.
 func (l *Log) layPieces() error {
-	if l.o.Clean || len(l.o.Pieces) == 0 {
+	if l.o.Clean {
+		return nil
+	}
+	for i := range l.o.References {
+		if err := l.checkReference(&l.o.References[i]); err != nil {
+			return err
+		}
+	}
+	if len(l.o.Pieces) == 0 {
 		return nil
 	}
 	l.disk = l.o.FS
@@ -127,6 +135,31 @@ func (l *Log) checkPiece(p overlay.Piece) error {
 		}
 	}
 	return scan.Err()
+}
+
+// checkReference compares a large batch with what the journal says of it. One that
+// does not check out is told of where the log ends too early.
+func (l *Log) checkReference(r *Reference) error {
+	path := l.pathOf(r.Segment)
+	f, err := l.o.FS.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size-r.Pos < batch.HeaderSize {
+		return err
+	}
+	w := window{file: f, size: size}
+	other, err := w.batch(r.Pos)
+	if err != nil || len(other) == 0 || other.Check() != nil || other.CRC() == r.CRC && other.BaseOffset() == r.First {
+		return err
+	}
+	return &ForeignWriterError{File: path, Pos: r.Pos, Offset: r.First,
+		Reason: fmt.Sprintf("a batch of %d bytes at offset %d stands there", len(other), other.BaseOffset())}
 }
 
 // sameBody tells whether two batches differ at most in what no checksum covers:

@@ -137,3 +137,34 @@ func TestForeignWriter(t *testing.T) {
 		})
 	}
 }
+
+// The journal refers to a large batch by its place and checksum: a good batch that
+// is another one there refuses the log; one that is torn or gone is told of where
+// the log ends before what the journal vouches for.
+func TestReference(t *testing.T) {
+	large, other := plain(3, "x"), plain(3, "y")
+	for _, c := range []struct {
+		name    string
+		there   []batch.Batch
+		foreign bool
+		corrupt bool
+	}{
+		{"the same", []batch.Batch{large}, false, false},
+		{"another", []batch.Batch{other}, true, false},
+		{"nothing", nil, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := abandoned(t, c.there...)
+			o.Journaled, o.JournalEnd = true, 3
+			o.References = []Reference{{CRC: large.CRC()}}
+			l, err := Load(o)
+			_, foreign := errors.AsType[*ForeignWriterError](err)
+			if foreign != c.foreign || errors.Is(err, ErrCorrupt) != c.corrupt || (err == nil) != (!c.foreign && !c.corrupt) {
+				t.Errorf("loads with %v", err)
+			}
+			if l != nil && err == nil {
+				l.Abandon()
+			}
+		})
+	}
+}

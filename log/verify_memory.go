@@ -10,7 +10,7 @@ import (
 // layPieces has the log read as it will be once recovery has written what journal
 // and tail hold.
 func (v *verifier) layPieces() error {
-	if v.o.Clean || len(v.o.Pieces) == 0 {
+	if v.o.Clean || len(v.o.Pieces)+len(v.o.References) == 0 {
 		return nil
 	}
 	l := &Log{o: v.o, env: &segment.Environment{}}

@@ -28,7 +28,7 @@ type Workers struct {
 	nowCh  chan struct{} // do not wait for the delay
 	taskCh chan struct{}
 
-	memory memoryWork // guarded by mu
+	memory *memoryWork // guarded by mu
 	manual bool
 
 	clock atomic.Int64 // ms, of the last Tick; 0: there was none

@@ -3,6 +3,7 @@ package log
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 )
 
 // What the workers do about memory: they write it back in large pieces while
@@ -12,10 +13,11 @@ type memoryWork struct {
 	holders  map[*Log]struct{}
 	pressure bool          // all that can be given back is asked for
 	ready    chan struct{} // there is something to do
+	waiting  atomic.Int32  // appends that wait for memory
 }
 
-func newMemoryWork() memoryWork {
-	return memoryWork{holders: map[*Log]struct{}{}, ready: make(chan struct{}, 1)}
+func newMemoryWork() *memoryWork {
+	return &memoryWork{holders: map[*Log]struct{}{}, ready: make(chan struct{}, 1)}
 }
 
 // writeDue puts a log in the list of those whose memory is written back.
@@ -48,6 +50,14 @@ func (w *Workers) pressed() {
 	signal(w.memory.ready)
 }
 
+// flushed asks again while somebody waits: what the journal took since can be given
+// back now.
+func (w *Workers) flushed() {
+	if w.memory.waiting.Load() > 0 {
+		w.pressed()
+	}
+}
+
 // writeLoop ends when stop is closed.
 func (w *Workers) writeLoop() {
 	for {
@@ -77,6 +87,9 @@ func (w *Workers) writeMemory() bool {
 	}
 	for _, l := range holders {
 		_ = l.Unseat()
+		if l.unsealed.Load() > 0 { // they hold memory until they are sealed, which may have failed
+			w.submit(l)
+		}
 	}
 	return len(writes) > 0
 }

@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/oncelog/oncelog/internal/journal"
@@ -78,12 +80,13 @@ func (b *backing) startJournal() error {
 	if b.journal != nil {
 		return nil
 	}
-	o := journal.Options{FS: b.c.fs, Dir: b.c.dir, Bytes: b.c.o.JournalBytes, Manual: b.c.o.Manual, Full: b.c.journalFull}
+	s := b.c.manifest.memory.named()
+	o := journal.Options{FS: b.c.fs, Dir: b.c.dir, Bytes: b.c.o.JournalBytes, Manual: b.c.o.Manual, Full: b.c.journalFull, Store: s.store}
 	j, err := journal.Start(o)
 	if err != nil {
 		return err
 	}
-	if s := b.c.manifest.memory; !s.journal {
+	if !s.journal || s.store != b.c.manifest.memory.store {
 		s.journal, s.durability = true, b.c.durability()
 		if err := b.c.commit(b.c.manifest.withMemory(s)); err != nil {
 			return errors.Join(err, j.Close())
@@ -91,6 +94,15 @@ func (b *backing) startJournal() error {
 	}
 	b.journal = j
 	return nil
+}
+
+// named is the state with a name for this use of journal and tail.
+func (s memoryState) named() memoryState {
+	if s.store == ([16]byte{}) {
+		binary.LittleEndian.PutUint64(s.store[:], rand.Uint64())
+		binary.LittleEndian.PutUint64(s.store[8:], rand.Uint64())
+	}
+	return s
 }
 
 // Starting tells whether an append might have to wait for what goes on now: for
@@ -161,11 +173,12 @@ func (b *backing) openSlots() error {
 	if place.Kind == vfs.PlaceVolatile {
 		b.c.event(Event{Kind: EventVolatile, File: place.Name})
 	}
-	slots, err := tail.OpenSlots(b.c.fs, b.c.dir, tail.SlotsOptions{Bytes: b.c.o.TailBytes, SlotBytes: slotBytes(b.c.o.TailBytes), Boot: place.Boot})
+	s := b.c.manifest.memory.named()
+	slots, err := tail.OpenSlots(b.c.fs, b.c.dir, tail.SlotsOptions{Bytes: b.c.o.TailBytes, SlotBytes: slotBytes(b.c.o.TailBytes), Boot: place.Boot, Store: [8]byte(s.store[:8])})
 	if err != nil {
 		return err
 	}
-	if s := b.c.manifest.memory; !s.tail {
+	if !s.tail || s.store != b.c.manifest.memory.store {
 		s.tail, s.durability = true, b.c.durability()
 		if err := b.c.commit(b.c.manifest.withMemory(s)); err != nil {
 			return errors.Join(err, slots.Close(false))

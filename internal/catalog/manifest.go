@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ type memoryState struct {
 	// durability is the level of the topics that say nothing else, as long as
 	// either is in use: recovery has to know it.
 	durability log.Durability
+	// store names this use of them, in their headers too: those of another
+	// directory are known by it. Zero: not recorded.
+	store [16]byte
 }
 
 // withMemory is the manifest with another state of memory.
@@ -121,6 +125,7 @@ type (
 		Journal    bool   `json:"journal,omitempty"`
 		Tail       bool   `json:"tail,omitempty"`
 		Durability string `json:"durability"`
+		Store      string `json:"store,omitempty"`
 	}
 	topicJSON struct {
 		Name       string      `json:"name"`
@@ -164,6 +169,9 @@ func (m *manifest) encode() ([]byte, error) {
 	file := manifestJSON{Version: manifestVersion, Topics: []topicJSON{}, Checksum: checksum(nil)}
 	if s := m.memory; s.journal || s.tail {
 		file.Memory = &memoryJSON{Journal: s.journal, Tail: s.tail, Durability: s.durability.String()}
+		if s.store != ([16]byte{}) {
+			file.Memory.Store = hex.EncodeToString(s.store[:])
+		}
 	}
 	for _, t := range m.topics {
 		file.Topics = append(file.Topics, topicJSON{Name: t.name, ID: encodeID(t.id), Partitions: t.partitions,
@@ -221,6 +229,11 @@ func (file *manifestJSON) manifest() (*manifest, error) {
 		if m.memory.durability, err = decodeDurability(s.Durability); err != nil {
 			return nil, err
 		}
+		id, err := hex.DecodeString(s.Store)
+		if err != nil || len(id) != 0 && len(id) != len(m.memory.store) {
+			return nil, &ManifestError{Reason: fmt.Sprintf("the store of memory is %q, want 32 hexadecimal digits", s.Store)}
+		}
+		copy(m.memory.store[:], id)
 	}
 	for _, t := range file.Topics {
 		id, err := decodeID(t.Name, t.ID, t.Partitions)

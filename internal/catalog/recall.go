@@ -61,10 +61,10 @@ func recallOnce(fsys vfs.FS, dir string, s memoryState) (*recalled, error) {
 		frames: map[journal.Key][]journal.RescueFrame{}, rescued: map[journal.Key]bool{}}
 	err := r.recallRescue(fsys, dir)
 	if err == nil && s.journal {
-		err = r.recallJournal(fsys, dir)
+		err = r.recallJournal(fsys, dir, s.store)
 	}
 	if err == nil && s.tail {
-		err = r.recallSlots(fsys, dir)
+		err = r.recallSlots(fsys, dir, s.store)
 	}
 	if errors.Is(err, journal.ErrNewerFormat) || errors.Is(err, tail.ErrNewerFormat) {
 		err = fmt.Errorf("%w: %w; use a newer one", ErrNewerFormat, err)
@@ -93,7 +93,7 @@ func (r *recalled) recallRescue(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-func (r *recalled) recallJournal(fsys vfs.FS, dir string) error {
+func (r *recalled) recallJournal(fsys vfs.FS, dir string, store [16]byte) error {
 	c, err := journal.Read(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrJournalMissing, err)
@@ -102,6 +102,9 @@ func (r *recalled) recallJournal(fsys vfs.FS, dir string) error {
 		return err
 	}
 	r.journal = c
+	if store != ([16]byte{}) && c.Store != store {
+		return fmt.Errorf("%w; what lies there is of another one", ErrJournalMissing)
+	}
 	return r.add(c)
 }
 
@@ -120,7 +123,7 @@ func (r *recalled) add(c *journal.Contents) error {
 	return nil
 }
 
-func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
+func (r *recalled) recallSlots(fsys vfs.FS, dir string, store [16]byte) error {
 	place, err := fsys.Place(dir)
 	if err != nil {
 		return err
@@ -128,6 +131,13 @@ func (r *recalled) recallSlots(fsys vfs.FS, dir string) error {
 	slots, err := tail.ReadSlots(fsys, dir, place.Boot)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrTailMissing, err)
+	}
+	if err != nil {
+		return err
+	}
+	of, err := tail.ReadStore(fsys, dir)
+	if err == nil && store != ([16]byte{}) && of != [8]byte(store[:8]) {
+		err = fmt.Errorf("%w; what lies there is of another one", ErrTailMissing)
 	}
 	if err != nil {
 		return err
@@ -196,6 +206,11 @@ func (r *recalled) apply(o *log.Options, s memoryState, level log.Durability) {
 	}
 	key := journal.Key{Topic: o.TopicID, Partition: o.Partition.Index}
 	o.Pieces = slices.DeleteFunc(r.pieces(key), func(p overlay.Piece) bool { return p.Next <= o.Points.LogStart })
+	for _, f := range r.frames[key] {
+		if f.Kind == journal.KindReference && f.Next > o.Points.LogStart {
+			o.References = append(o.References, log.Reference{Segment: f.Segment, Pos: f.Pos, First: f.First, CRC: f.CRC})
+		}
+	}
 	o.Journaled, o.JournalEnd = s.journal && level == log.DurabilityFsync, r.ends[key]
 }
 

@@ -65,6 +65,21 @@ func parseRunHeader(b []byte) (runHeader, bool) {
 	}, true
 }
 
+// nearly tells whether b, which is no header, was once that of this run: all that
+// is known of it beforehand is there, but for one part at most. Bytes of an earlier
+// pass over the half have another sequence and another chain.
+func (h *runHeader) nearly(b []byte) bool {
+	var want [runHeaderBytes]byte
+	h.put(want[:])
+	same := 0
+	for _, pos := range [...]int{0, 8, 16, 24, 40} { // magic, session, sequence, chain, position
+		if [8]byte(b[pos:pos+8]) == [8]byte(want[pos:pos+8]) {
+			same++
+		}
+	}
+	return same >= 4
+}
+
 // fits tells whether the run can lie in a place that ends at end.
 func (h *runHeader) fits(end int64) bool {
 	return h.size >= runFixedBytes+int64(h.frames)*frameHeaderBytes && h.size <= end-h.pos

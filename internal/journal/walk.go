@@ -91,6 +91,9 @@ func (w *walker) run(in region, sequence, chain uint64) (h runHeader, sum uint64
 		return h, 0, atNothing, w.readError(err, in.pos)
 	}
 	h, ok := parseRunHeader(b[:])
+	if expected := (runHeader{session: w.header.session, sequence: sequence, chain: chain, pos: in.pos}); !ok && expected.nearly(b[:]) {
+		return expected, 0, atTorn, nil
+	}
 	if !ok || h.session != w.header.session || h.sequence != sequence || h.chain != chain || h.pos != in.pos {
 		return h, 0, atNothing, nil
 	}

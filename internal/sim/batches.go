@@ -92,7 +92,7 @@ func (h *history) stamped(p *partition, b batch.Batch, m *batch.Marker, times []
 // but its content tells them apart.
 func (h *history) plainBatch(p *partition) entry {
 	i := slices.IndexFunc(p.gone, func(e entry) bool { return e.header.BaseOffset == p.end() })
-	if i >= 0 && h.chance(0.7) && p.gone[i].marker == nil {
+	if i >= 0 && h.chance(0.7) && p.gone[i].marker == nil && !h.disk.inside {
 		e := &p.gone[i]
 		return h.batchOf(p, plainOptions(), len(e.times), e.size, slices.Clone(e.times))
 	}

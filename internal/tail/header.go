@@ -28,13 +28,14 @@ const (
 //
 //	0              16       20       24            32            40      56
 //	+--------------+--------+--------+-------------+-------------+-------+----------+
-//	| oncelog tail | version| count  | slot size   | reserved    | boot  | xxhash64 |
+//	| oncelog tail | version| count  | slot size   | store       | boot  | xxhash64 |
 //	+--------------+--------+--------+-------------+-------------+-------+----------+
 const (
 	fileMagic      = "oncelog tail\x00\x00\x00\x00"
 	posVersion     = 16
 	posCount       = 20
 	posSlotBytes   = 24
+	posStore       = 32
 	posBoot        = 40
 	posFileSum     = 56
 	fileHeaderSize = 64
@@ -45,6 +46,7 @@ type fileHeader struct {
 	slotBytes int64
 	count     int
 	boot      [16]byte
+	store     [8]byte
 }
 
 func (h fileHeader) fileBytes() int64 { return blockBytes + int64(h.count)*h.slotBytes }
@@ -58,6 +60,7 @@ func (h fileHeader) encode() []byte {
 	binary.LittleEndian.PutUint32(b[posVersion:], version)
 	binary.LittleEndian.PutUint32(b[posCount:], uint32(h.count))
 	binary.LittleEndian.PutUint64(b[posSlotBytes:], uint64(h.slotBytes))
+	copy(b[posStore:], h.store[:])
 	copy(b[posBoot:], h.boot[:])
 	binary.LittleEndian.PutUint64(b[posFileSum:], xxhash.Sum64(b[:posFileSum]))
 	return b
@@ -80,6 +83,7 @@ func decodeFileHeader(name string, b []byte, size int64) (fileHeader, error) {
 	}
 	h.count = int(binary.LittleEndian.Uint32(b[posCount:]))
 	h.slotBytes = int64(binary.LittleEndian.Uint64(b[posSlotBytes:]))
+	copy(h.store[:], b[posStore:])
 	copy(h.boot[:], b[posBoot:])
 	if reason := h.wrong(); reason != "" {
 		return h, &FormatError{File: name, Pos: posCount, Reason: reason}

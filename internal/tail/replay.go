@@ -69,6 +69,12 @@ func ReadSlots(fsys vfs.FS, dir string, boot [16]byte) ([]Slot, error) {
 	return found, damage
 }
 
+// ReadStore reads whose file it is: SlotsOptions.Store. Errors: as ReadSlots.
+func ReadStore(fsys vfs.FS, dir string) ([8]byte, error) {
+	h, err := readFileHeader(fsys, filepath.Join(dir, FileName))
+	return h.store, err
+}
+
 func compareSlots(a, b Slot) int {
 	return cmp.Or(
 		slices.Compare(a.Topic[:], b.Topic[:]),

@@ -19,6 +19,7 @@ type SlotsOptions struct {
 	Bytes     int64    // of the whole file, at most; 0: 64 MiB
 	SlotBytes int64    // of a slot, a multiple of 4 KiB, at least 16 KiB; 0: 1 MiB
 	Boot      [16]byte // vfs.Place.Boot of the directory
+	Store     [8]byte  // names the store: a file of another one is known by ReadStore
 }
 
 func (o SlotsOptions) withDefaults() SlotsOptions {
@@ -33,7 +34,7 @@ func (o SlotsOptions) withDefaults() SlotsOptions {
 
 // header is the header of the file, or what is wrong with the options.
 func (o SlotsOptions) header() (fileHeader, error) {
-	h := fileHeader{slotBytes: o.SlotBytes, boot: o.Boot}
+	h := fileHeader{slotBytes: o.SlotBytes, boot: o.Boot, store: o.Store}
 	if o.SlotBytes > 0 {
 		h.count = int(min((o.Bytes-blockBytes)/o.SlotBytes, fileBytesMax))
 	}
