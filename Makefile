@@ -34,6 +34,8 @@ run: ## build, and show the engine at work on a directory that Apache Kafka wrot
 
 test: ## all tests, with invariants on and the fuzz corpora replayed
 	$(GO) test -tags $(TAGS) $(PKG)
+	$(GO) test -tags $(TAGS) ./internal/catalog -direct
+	$(GO) test -tags $(TAGS) ./log -backed
 	$(GO) test -count=1 -tags '$(TAGS) plant' -run Planted ./internal/sim
 
 test-arm64: ## what depends on the machine's architecture, for arm64, in emulation

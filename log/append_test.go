@@ -46,9 +46,9 @@ func TestRepeatedMarkerIsAnsweredWhenSafe(t *testing.T) {
 // as the marker that is in the log, not as the coordinator's clock had it.
 func TestMarkerTimestamp(t *testing.T) {
 	for _, stamped := range []bool{false, true} {
-		b := newBed(t, Config{})
+		b := newDirectBed(t, Config{})
 		if stamped {
-			b = newBed(t, Config{Timestamps: batch.LogAppendTime})
+			b = newDirectBed(t, Config{Timestamps: batch.LogAppendTime})
 		}
 		p := batch.Producer{ID: 7, Epoch: 1}
 		b.append(transactional(p, 0, 2))
@@ -76,7 +76,7 @@ func TestMarkerTimestamp(t *testing.T) {
 // around it, whatever the level.
 func TestLargerThanMemory(t *testing.T) {
 	for _, level := range []Durability{DurabilityFsync, DurabilityOS} {
-		b := newBed(t, Config{Durability: level})
+		b := newDirectBed(t, Config{Durability: level})
 		b.back()
 		b.l.o.Backing.(*room).pool = tail.NewPool(16 << 10)
 		for _, size := range []int{10, 60_000, 10, 300_000, 15_000, 20_000} {

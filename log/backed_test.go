@@ -58,9 +58,9 @@ func (b *bed) back() {
 // eitherWay runs a test on a log whose appends go straight into its files, and
 // on one with memory and a journal.
 func eitherWay(t *testing.T, c Config, test func(t *testing.T, b *bed)) {
-	t.Run("files", func(t *testing.T) { test(t, newBed(t, c)) })
+	t.Run("files", func(t *testing.T) { test(t, newDirectBed(t, c)) })
 	t.Run("journal", func(t *testing.T) {
-		b := newBed(t, c)
+		b := newDirectBed(t, c)
 		b.back()
 		test(t, b)
 	})

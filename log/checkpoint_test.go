@@ -25,7 +25,7 @@ func TestPointsBeforeRecovery(t *testing.T) {
 		{"read only", true, false, 3, 3},
 		{"closed cleanly", false, true, 5, 5},
 	} {
-		b := newBed(t, Config{Durability: DurabilityOS})
+		b := newDirectBed(t, Config{Durability: DurabilityOS})
 		for range 5 {
 			b.append(plain(1, "x"))
 		}
@@ -60,7 +60,7 @@ func TestCheckpointInRolledSegment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	must(b.fs.Mkdir("room", 0o755))
 	j, err := journal.Start(journal.Options{FS: b.fs, Dir: "room", Bytes: 1 << 20, Manual: true})
 	must(err)

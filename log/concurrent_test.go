@@ -21,7 +21,7 @@ import (
 func TestConcurrent(t *testing.T) {
 	for _, level := range []Durability{DurabilityOS, DurabilityFsync} {
 		t.Run(level.String(), func(t *testing.T) {
-			b := newBed(t, Config{Durability: level, SegmentBytes: 8 << 10, IndexIntervalBytes: 512})
+			b := newDirectBed(t, Config{Durability: level, SegmentBytes: 8 << 10, IndexIntervalBytes: 512})
 			b.o.Workers, b.o.Files = NewWorkers(2), segment.NewFiles(3)
 			b.o.Events = nil
 			b.reopen()
@@ -168,7 +168,7 @@ func TestUnwaitedFlush(t *testing.T) {
 // TestOutcomeUnknown: a context that ends during the flush says that the
 // append may be there, not that it failed; the log goes on.
 func TestOutcomeUnknown(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	release := make(chan struct{})
 	var slow atomic.Bool
 	b.o.FS = faultfs.New(b.fs, faultfs.Plan{Hook: func(op faultfs.Op) error {
@@ -212,7 +212,7 @@ func TestOutcomeUnknown(t *testing.T) {
 // runs becomes visible anyway.
 func TestAbandonedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, Config{})
+		b := newDirectBed(t, Config{})
 		release := make(chan struct{})
 		var slow atomic.Bool
 		b.o.FS = faultfs.New(b.fs, faultfs.Plan{Hook: func(op faultfs.Op) error {
@@ -254,7 +254,7 @@ func TestAbandonedWait(t *testing.T) {
 // is acknowledged after it, a second flush that would succeed counts for
 // nothing, and reading goes on below the high watermark.
 func TestFailedFlushLatches(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	fault := faultfs.New(b.fs, faultfs.Plan{})
 	b.o.FS = fault
 	b.reopen()

@@ -64,7 +64,7 @@ func TestTruncatedAppendIsNotAcknowledged(t *testing.T) {
 // TestTruncationWakesWaiters: an append that waits for a flush ends when it is
 // truncated, not when the flush comes.
 func TestTruncationWakesWaiters(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	b.replicated()
 	b.l.flushMu.Lock() // a flush is under way
 	defer b.l.flushMu.Unlock()

@@ -25,7 +25,7 @@ var (
 	ErrTruncated = errors.New("log: truncated before it was safe")
 	// ErrLatched: an earlier write or flush failed; the log takes no more
 	// appends until it is reopened. It wraps that failure.
-	ErrLatched = errors.New("log: latched by an earlier I/O error; reopen the partition")
+	ErrLatched = errors.New("log: latched by an earlier I/O error")
 	// ErrNoSpace: the device is full. Nothing was written; appends work again
 	// once there is room.
 	ErrNoSpace = segment.ErrNoSpace

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/overlay"
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/internal/segment"
@@ -171,7 +172,11 @@ func (l *Log) latch(deed string, cause error) error {
 	if l.closed.Load() {
 		return fmt.Errorf("%w: %s %s: %w", ErrClosed, deed, l.o.Partition, cause)
 	}
-	err := fmt.Errorf("%w: %s %s: %w", ErrLatched, deed, l.o.Partition, cause)
+	advice := "reopen the partition"
+	if errors.Is(cause, journal.ErrFailed) { // which latches all that go through it
+		advice = "close the store and open it again"
+	}
+	err := fmt.Errorf("%w; %s: %s %s: %w", ErrLatched, advice, deed, l.o.Partition, cause)
 	if !l.failure.CompareAndSwap(nil, &err) {
 		return l.latched()
 	}

@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -22,7 +23,22 @@ type bed struct {
 	events []Event
 }
 
+// newBed is a log that is open; with -backed appends land in memory, with a
+// journal behind.
 func newBed(t testing.TB, c Config) *bed {
+	t.Helper()
+	b := newDirectBed(t, c)
+	if *backed {
+		b.back()
+	}
+	return b
+}
+
+var backed = flag.Bool("backed", false, "appends land in memory, with a journal behind")
+
+// newDirectBed is one whose appends go straight into the segments: for tests of
+// just that, and for those that say themselves when there is more.
+func newDirectBed(t testing.TB, c Config) *bed {
 	t.Helper()
 	mem := vfs.NewMem()
 	b := &bed{t: t, fs: mem, now: time.UnixMilli(1_700_000_000_000)}

@@ -60,7 +60,7 @@ func at(timestamp int64) batch.Batch {
 // TestLostTimeIndex: the greatest timestamp lies far before the recovery
 // point, and only the index knew of it.
 func TestLostTimeIndex(t *testing.T) {
-	b := newBed(t, Config{IndexIntervalBytes: 100})
+	b := newDirectBed(t, Config{IndexIntervalBytes: 100})
 	const greatest = 1_700_000_009_000
 	b.append(at(greatest))
 	for i := range int64(20) {
@@ -117,7 +117,7 @@ func TestLostEpochs(t *testing.T) {
 // no batch of it, and batches of the one before do not take it back.
 func TestEpochWithoutBatch(t *testing.T) {
 	for _, clean := range []bool{true, false} {
-		b := newBed(t, Config{})
+		b := newDirectBed(t, Config{})
 		b.append(plain(3, "value"))
 		if err := b.l.BeginEpoch(4); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestEpochWithoutBatch(t *testing.T) {
 // TestTransactionIndexAtOpen: one that is sound is believed, one that is not is
 // made anew.
 func TestTransactionIndexAtOpen(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	p := batch.Producer{ID: 9}
 	var want []index.AbortedTxn
 	for i := range int32(3) {
@@ -206,7 +206,7 @@ func TestStartInsideTransaction(t *testing.T) {
 // TestEpochsBehindFile: batches from a leader brought an epoch that the file
 // did not get before the crash.
 func TestEpochsBehindFile(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	b.append(plain(3, "value"))
 	points := b.checkpoint()
 	raw := plain(2, "value")

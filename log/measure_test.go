@@ -53,7 +53,7 @@ func TestMeasure(t *testing.T) {
 // TestMeasureDamage: where the heads do not follow each other, Read has to
 // tell, and that is said at once.
 func TestMeasureDamage(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	first := b.append(plain(1, "value"))
 	b.append(plain(3, "value"))
 	f, err := b.fs.OpenFile("d/"+logFile, os.O_RDWR, 0)

@@ -26,8 +26,8 @@ func TestMirror(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 0))
-		leader := newBed(t, Config{SegmentBytes: 3000, IndexIntervalBytes: 300, Durability: DurabilityOS})
-		follower := newBed(t, Config{SegmentBytes: 2500, IndexIntervalBytes: 250, Durability: Durability(1 + r.IntN(2))})
+		leader := newDirectBed(t, Config{SegmentBytes: 3000, IndexIntervalBytes: 300, Durability: DurabilityOS})
+		follower := newDirectBed(t, Config{SegmentBytes: 2500, IndexIntervalBytes: 250, Durability: Durability(1 + r.IntN(2))})
 		follower.o.Replicated = true
 		follower.reopen()
 		m := mirror{t: t, r: r, leader: leader, follower: follower, next: map[int64]int32{}, open: map[int64]bool{}}
@@ -183,7 +183,7 @@ func (b *bed) producers() []producerstate.Info {
 // TestRegions reads the raw bytes of a log through pinned regions while its
 // segments are deleted.
 func TestRegions(t *testing.T) {
-	b := newBed(t, Config{SegmentBytes: 2000, Delete: true, RetentionBytes: 1})
+	b := newDirectBed(t, Config{SegmentBytes: 2000, Delete: true, RetentionBytes: 1})
 	for range 50 {
 		b.append(plain(3, "value"))
 	}

@@ -13,7 +13,7 @@ import (
 // these batches.
 func abandoned(t *testing.T, batches ...batch.Batch) Options {
 	t.Helper()
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	for _, v := range batches {
 		b.append(v)
 	}

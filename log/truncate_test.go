@@ -232,7 +232,7 @@ func TestTruncateKeepsTheLastStableOffset(t *testing.T) {
 // TestTruncateLeavesNoWaiter: an append that came for a flush while a truncation
 // held the lock for it is flushed afterwards.
 func TestTruncateLeavesNoWaiter(t *testing.T) {
-	b := newBed(t, Config{})
+	b := newDirectBed(t, Config{})
 	b.l.flushMu.Lock() // as a truncation does
 	done := make(chan error, 1)
 	go func() {

@@ -12,7 +12,7 @@ import (
 // A log that appends, rolls, ends transactions, makes checkpoints and deletes
 // is sound whenever one looks, from inside and from outside.
 func TestVerifyLiveLog(t *testing.T) {
-	b := newBed(t, Config{SegmentBytes: 1500, IndexIntervalBytes: 200, Delete: true})
+	b := newDirectBed(t, Config{SegmentBytes: 1500, IndexIntervalBytes: 200, Delete: true})
 	var points atomic.Pointer[Points]
 	points.Store(&Points{})
 	done := make(chan error, 1)

@@ -71,7 +71,7 @@ func TestAbandonWithAFlushDue(t *testing.T) {
 func TestStrengthenedWithoutWaiting(t *testing.T) {
 	for _, backed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBed(t, Config{Durability: DurabilityOS})
+			b := newDirectBed(t, Config{Durability: DurabilityOS})
 			if backed {
 				b.back()
 			} else {

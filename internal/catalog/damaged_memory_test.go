@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/vfs"
+	"github.com/oncelog/oncelog/internal/vfs/faultfs"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -244,4 +246,21 @@ func TestStrangeMemory(t *testing.T) {
 		}
 	}
 	mustClose(t, c)
+}
+
+// A journal that failed is no matter of one partition: the error says what helps.
+func TestJournalFailureAdvice(t *testing.T) {
+	mem := newMem(t)
+	fails := false
+	o := memoryBed{}.options(mem)
+	o.Log.FS = faultfs.New(mem, faultfs.Plan{Faults: []faultfs.Fault{{Effect: faultfs.Fail, Forever: true, Err: syscall.EIO,
+		Kinds: []faultfs.Kind{faultfs.Sync}, Match: func(op faultfs.Op) bool { return fails && strings.HasSuffix(op.Name, journal.Name) }}}})
+	c := mustOpen(t, o)
+	mustCreate(t, c, "a", TopicConfig{})
+	mustAppend(t, c, at("a", 0), "x")
+	fails = true
+	_, err := appendTo(c, at("a", 0), record("y"))
+	if !errors.Is(err, log.ErrLatched) || !errors.Is(err, journal.ErrFailed) || !strings.Contains(err.Error(), "close the store and open it again") {
+		t.Errorf("an append ends with %v", err)
+	}
 }
