@@ -233,6 +233,17 @@ func (l *Log) loadExtents(p *loadPlan) (end int64, err error) {
 		f := segments[i]
 		if i > p.first && (f.Base < next || l.o.OwnOnly && f.Base != next) {
 			cause := fmt.Errorf("%w: the segment before ends at offset %d", ErrUnexpectedOffset, next)
+			left, err := leftovers(l.o.FS, segments[i:i+1], next, point)
+			if err != nil {
+				return 0, err
+			}
+			if left > 0 {
+				p.cuts = append(p.cuts, cut{files: f, offset: f.Base, zeros: true, whole: true, cause: cause})
+				continue
+			}
+			if err := l.overrun(p.kept[len(p.kept)-1], f); err != nil {
+				return 0, err
+			}
 			if min(next, f.Base) < point {
 				return 0, l.corrupt(segments[i-1], p.walked[len(p.walked)-1].size, next, cause, &f.Base)
 			}
@@ -260,11 +271,40 @@ func (l *Log) loadExtents(p *loadPlan) (end int64, err error) {
 	return next, nil
 }
 
+// leftovers counts the segments, from the first of these on, that begin inside the
+// log and in which nothing was ever written: a roll left them that failed, or their
+// directory entry came back, and the log went on without them.
+func leftovers(fsys vfs.FS, segments []segment.SegmentFiles, next, point int64) (n int, err error) {
+	for n < len(segments) && point <= segments[n].Base && segments[n].Base < next {
+		file, err := fsys.Open(segments[n].Paths[segment.KindLog])
+		if err != nil {
+			return 0, err
+		}
+		zeros, err := onlyZeros(file, 0, segments[n].Size)
+		file.Close()
+		if err != nil || !zeros {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // torn decides on the bytes behind the last whole batch of the first of these
 // segments. stop says that nothing after them is kept.
 func (l *Log) torn(p *loadPlan, segments []segment.SegmentFiles, e extent, point int64) (stop bool, err error) {
 	f := segments[0]
-	follows := len(segments) == 1 || segments[1].Base == e.next || !l.o.OwnOnly && segments[1].Base > e.next
+	left, err := leftovers(l.o.FS, segments[1:], e.next, point)
+	if err != nil {
+		return false, err
+	}
+	rest := segments[1+left:]
+	if len(rest) > 0 {
+		if err := l.overrun(f, rest[0]); err != nil {
+			return false, err
+		}
+	}
+	follows := len(rest) == 0 || rest[0].Base == e.next || !l.o.OwnOnly && rest[0].Base > e.next
 	if e.zeros && follows && e.next >= point {
 		// Space that was allocated and never written. The segments after it
 		// are good, as they go on where the batches end.

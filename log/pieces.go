@@ -62,7 +62,7 @@ func (l *Log) layPieces() error {
 	var fitting []overlay.Piece
 	for _, p := range l.o.Pieces {
 		err := l.checkPiece(p)
-		if _, foreign := errors.AsType[*ForeignWriterError](err); foreign && !p.Certain {
+		if _, foreign := errors.AsType[*ForeignWriterError](err); foreign && (!p.Certain || plant.Enabled && plant.Is(plant.ForeignOverwritten)) {
 			continue
 		}
 		if err != nil {
@@ -135,6 +135,30 @@ func (l *Log) checkPiece(p overlay.Piece) error {
 		}
 	}
 	return scan.Err()
+}
+
+// overrun tells of batches in a segment where the next one begins, if the journal
+// says that we began that one: another program went on with ours.
+func (l *Log) overrun(before, f segment.SegmentFiles) error {
+	if l.o.Clean || !l.o.Journaled || f.Base >= l.o.JournalEnd || plant.Enabled && plant.Is(plant.ForeignOverwritten) ||
+		!slices.ContainsFunc(l.o.Pieces, func(p overlay.Piece) bool { return p.Certain && p.Segment == f.Base }) {
+		return nil
+	}
+	path := before.Paths[segment.KindLog]
+	file, err := l.o.FS.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	scan := segment.NewScanner(file, 0, before.Size, true)
+	defer scan.Close()
+	for scan.Next() {
+		if b := scan.Batch(); b.BaseOffset() >= f.Base {
+			return &ForeignWriterError{File: path, Pos: scan.Pos(), Offset: f.Base,
+				Reason: fmt.Sprintf("our segment ends there, and a batch of %d bytes at offset %d follows", len(b), b.BaseOffset())}
+		}
+	}
+	return nil
 }
 
 // checkReference compares a large batch with what the journal says of it. One that

@@ -47,6 +47,19 @@ func (v *verifier) start() {
 // the log behind it.
 func (v *verifier) segment(i int) (stop bool, err error) {
 	f := v.segments[i]
+	if w := &v.follow; i > 0 && !w.unsure && !w.gone {
+		left, err := leftovers(v.o.FS, v.segments[i:i+1], w.next, v.point)
+		if v.gone(f, err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if left > 0 {
+			v.find(Finding{SeverityNote, FindingFile, f.Paths[segment.KindLog], -1, f.Base, "nothing was ever written into the segment, and the log went on without it; recovery removes it"})
+			return false, nil
+		}
+	}
 	if v.joint(i) {
 		return true, nil
 	}
@@ -304,14 +317,20 @@ func (v *verifier) place(f segment.SegmentFiles, b batch.Batch, at position) boo
 // bad decides on what is no whole, sound batch. It gives the position at which
 // a batch stands again, -1 if there is none or the rest does not count.
 func (v *verifier) bad(file vfs.File, i int, e extent) (again int64, stop bool, err error) {
-	f, last := v.segments[i], i == len(v.segments)-1
+	f := v.segments[i]
+	left, err := leftovers(v.o.FS, v.segments[i+1:], e.next, v.point)
+	if err != nil {
+		return -1, false, err
+	}
+	after := i + 1 + left
+	last := after == len(v.segments)
 	if size, e := file.Size(); e == nil && v.memoryEnd < 0 {
 		f.Size = size
 	}
 	at := position{file: f.Paths[segment.KindLog], pos: e.end, offset: e.next}
 	rest := f.Size - e.end
 	w := &v.follow
-	if e.zeros && e.next >= v.point && (last || v.segments[i+1].Base >= e.next) {
+	if e.zeros && e.next >= v.point && (last || v.segments[after].Base >= e.next) {
 		v.find(at.finding(SeverityNote, FindingTail, "%d zero bytes follow the last batch: allocated, never written", rest))
 		return -1, false, nil
 	}

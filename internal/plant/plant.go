@@ -60,6 +60,9 @@ const (
 	// QueueDropped: what a latched log has in the queue of the journal goes when
 	// it is opened again.
 	QueueDropped Bug = "queue of a latched log dropped"
+	// ForeignOverwritten: recovery writes over what another program wrote where the
+	// journal has a batch.
+	ForeignOverwritten Bug = "another program's batch overwritten"
 	// StartNotRecorded: records are deleted before the new log start is durable.
 	StartNotRecorded Bug = "log start not recorded before removal"
 )
@@ -69,5 +72,5 @@ var All = []Bug{
 	AcknowledgedEarly, SnapshotAhead, IndexBelieved, DuplicateEarly,
 	NotCut, NotRewritten, NameNotSynced, StartNotRecorded,
 	TicketIgnored, TornRun, StaleSlot, HalfReused, HeaderLazy, PointAhead, RunNotRewritten,
-	WatermarkEarly, AcknowledgedBefore, NoFlush, TruncationEarly, LargeUnsynced, AboveJournal, QueueDropped,
+	WatermarkEarly, AcknowledgedBefore, NoFlush, TruncationEarly, LargeUnsynced, AboveJournal, QueueDropped, ForeignOverwritten,
 }

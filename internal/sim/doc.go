@@ -40,6 +40,11 @@
 //     snapshots;
 //   - a retry of what survived is a duplicate with the offsets it had, and what
 //     did not survive is accepted again;
+//   - at level fsync, with a journal, nothing survives without all that was
+//     published before it began, in whatever partitions;
+//   - another program that worked in the directory after a crash (it takes off what
+//     does not check out, and may append) is found out where it wrote over what was
+//     safe, with nothing changed, or nothing of ours is missing;
 //   - a clean close leaves no file of unfinished work, and log.Verify finds
 //     nothing in it.
 //
@@ -48,7 +53,8 @@
 //
 // # What is left out
 //
-// Producers never expire here, and batches of a producer before its last may be
+// Another program works on one log at level fsync, leaves recovery points alone and
+// takes no whole segments away. Producers never expire here, and batches of a producer before its last may be
 // forgotten by an opening. A directory sync that fails leaves its changes
 // unsynced but does not lose them: a directory entry cannot be written again
 // the way a page can. Of transactions that began below the log start, what an

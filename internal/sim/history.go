@@ -91,6 +91,8 @@ type history struct {
 	follows bool
 	scene   scene
 	order   closure
+	// foreign is another program that worked before this life, nil if none.
+	foreign *foreigner
 	loss    loss // before this life
 	topic   []*subject
 	made    int // topics so far

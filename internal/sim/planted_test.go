@@ -30,6 +30,7 @@ var plantedScenes = map[plant.Bug]func(s *scene) bool{
 	plant.LargeUnsynced:      (*scene).journaled,
 	plant.AboveJournal:       (*scene).journaled,
 	plant.QueueDropped:       (*scene).journaled,
+	plant.ForeignOverwritten: (*scene).journaled,
 	plant.AcknowledgedBefore: nil,
 }
 

@@ -122,6 +122,10 @@ func (h *history) life(last bool) {
 func (h *history) begin() bool {
 	for failed := false; ; {
 		h.tell("open, after %s", h.loss)
+		var found *vfs.Mem
+		if h.foreign != nil {
+			found = h.disk.mem.KillClone()
+		}
 		sys, err := h.open(h.disk.fs, h.clock)
 		if failed = h.disk.failed; failed {
 			h.disk.disarm()
@@ -131,10 +135,14 @@ func (h *history) begin() bool {
 			return false
 		}
 		if err != nil && !failed {
+			if h.foundOut(err, found) {
+				continue
+			}
 			h.fail("the store does not open: %v", err)
 		}
-		if err == nil {
+		if err == nil && !(failed && h.foreign != nil) { // else one log may refuse for another reason
 			h.sys = sys
+			h.overlooked()
 			h.failures = h.count.Failures
 			h.settleAll(failed)
 			return !h.dead()
@@ -214,6 +222,9 @@ func (h *history) after(l loss) {
 		l = lossPower
 	}
 	h.loss = max(h.loss, l) // of an opening that did not get far, too
+	if l != lossNone {
+		h.meddle()
+	}
 	h.now += int64(1 + h.rng.IntN(5000))
 }
 

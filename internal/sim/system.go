@@ -131,6 +131,9 @@ func (b *bare) open() error {
 		return err
 	}
 	_, err := b.fs.Stat(bareClean)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	clean := err == nil
 	for _, tp := range b.order {
 		if b.logs[tp], err = log.Load(b.options(tp, clean)); err != nil {
