@@ -142,16 +142,16 @@ func (l *Log) deriveLocked() {
 	l.lastStable.Store(min(highWatermark, unstable))
 }
 
-// flushed moves the durable frontier, and with it the high watermark where the
-// level asks for it.
+// flushed moves the durable frontier, and before it the high watermark where the
+// level asks for it: whoever sees that an append is durable can read it.
 func (l *Log) flushed(end int64) {
 	l.frontierMu.Lock()
 	end = min(end, l.logEnd.Load()) // what a truncation cuts is durable perhaps, but not for long
-	if end > l.durable.Load() {
-		l.durable.Store(end)
-	}
 	if !l.o.Replicated && l.level() == DurabilityFsync {
 		l.raiseLocked(end)
+	}
+	if end > l.durable.Load() {
+		l.durable.Store(end)
 	}
 	l.frontierMu.Unlock()
 	l.wake()

@@ -273,12 +273,17 @@ func FuzzLoadSnapshot(f *testing.F) {
 		if err != nil || !again.Equal(table) {
 			t.Fatalf("written again: %v", err)
 		}
+		// Of two entries of one producer the last counts that has not expired.
+		of := map[int64][]Info{}
 		for _, info := range infos {
 			if info.Batches == 0 { // nothing of a batch is kept
 				info.LastSequence, info.OffsetDelta = batch.None, 0
 			}
-			if got, ok := table.Info(info.Producer.ID); ok && got != info {
-				t.Fatalf("%+v, the file has %+v", got, info)
+			of[info.Producer.ID] = append(of[info.Producer.ID], info)
+		}
+		for id, entries := range of {
+			if got, ok := table.Info(id); ok && !slices.Contains(entries, got) {
+				t.Fatalf("%+v, the file has %+v", got, entries)
 			}
 		}
 	})
