@@ -45,6 +45,7 @@ type manifest struct {
 	memory    memoryState
 	topics    []manifestTopic    // ascending by name
 	deletions []manifestDeletion // topics whose directories are being removed
+	ids       idRange            // of producers, handed out here
 }
 
 type manifestTopic struct {
@@ -77,7 +78,9 @@ type memoryState struct {
 
 // withMemory is the manifest with another state of memory.
 func (m *manifest) withMemory(s memoryState) *manifest {
-	return &manifest{memory: s, topics: m.topics, deletions: m.deletions}
+	n := *m
+	n.memory = s
+	return &n
 }
 
 func (m *manifest) find(name string) (int, bool) {
@@ -86,30 +89,34 @@ func (m *manifest) find(name string) (int, bool) {
 
 // with is the manifest with a topic entered or replaced.
 func (m *manifest) with(t manifestTopic) *manifest {
-	n := &manifest{memory: m.memory, topics: slices.Clone(m.topics), deletions: m.deletions}
+	n := *m
+	n.topics = slices.Clone(m.topics)
 	i, found := n.find(t.name)
 	if found {
 		n.topics[i] = t
 	} else {
 		n.topics = slices.Insert(n.topics, i, t)
 	}
-	return n
+	return &n
 }
 
 // without is the manifest with a topic on its way out.
 func (m *manifest) without(name string) *manifest {
-	n := &manifest{memory: m.memory, topics: slices.Clone(m.topics), deletions: slices.Clone(m.deletions)}
+	n := *m
+	n.topics, n.deletions = slices.Clone(m.topics), slices.Clone(m.deletions)
 	if i, found := n.find(name); found {
 		t := n.topics[i]
 		n.topics = slices.Delete(n.topics, i, i+1)
 		n.deletions = append(n.deletions, manifestDeletion{name: name, id: t.id, partitions: t.partitions})
 	}
-	return n
+	return &n
 }
 
 // deleted is the manifest without a deletion that is finished.
 func (m *manifest) deleted(d manifestDeletion) *manifest {
-	return &manifest{memory: m.memory, topics: m.topics, deletions: slices.DeleteFunc(slices.Clone(m.deletions), func(o manifestDeletion) bool { return o == d })}
+	n := *m
+	n.deletions = slices.DeleteFunc(slices.Clone(m.deletions), func(o manifestDeletion) bool { return o == d })
+	return &n
 }
 
 // The file as JSON.
@@ -119,6 +126,7 @@ type (
 		Memory    *memoryJSON    `json:"memory,omitempty"`
 		Topics    []topicJSON    `json:"topics"`
 		Deletions []deletionJSON `json:"deletions,omitempty"`
+		IDs       *idsJSON       `json:"producer_ids,omitempty"`
 		Checksum  string         `json:"checksum"`
 	}
 	memoryJSON struct {
@@ -126,6 +134,10 @@ type (
 		Tail       bool   `json:"tail,omitempty"`
 		Durability string `json:"durability"`
 		Store      string `json:"store,omitempty"`
+	}
+	idsJSON struct {
+		First int64 `json:"first"`
+		End   int64 `json:"end"`
 	}
 	topicJSON struct {
 		Name       string      `json:"name"`
@@ -172,6 +184,9 @@ func (m *manifest) encode() ([]byte, error) {
 		if s.store != ([16]byte{}) {
 			file.Memory.Store = hex.EncodeToString(s.store[:])
 		}
+	}
+	if m.ids != (idRange{}) {
+		file.IDs = &idsJSON{m.ids.first, m.ids.end}
 	}
 	for _, t := range m.topics {
 		file.Topics = append(file.Topics, topicJSON{Name: t.name, ID: encodeID(t.id), Partitions: t.partitions,
@@ -234,6 +249,12 @@ func (file *manifestJSON) manifest() (*manifest, error) {
 			return nil, &ManifestError{Reason: fmt.Sprintf("the store of memory is %q, want 32 hexadecimal digits", s.Store)}
 		}
 		copy(m.memory.store[:], id)
+	}
+	if r := file.IDs; r != nil {
+		m.ids = idRange{r.First, r.End}
+		if r.First < 0 || r.End <= r.First {
+			return nil, fmt.Errorf("producer ids from %d to %d", r.First, r.End)
+		}
 	}
 	for _, t := range file.Topics {
 		id, err := decodeID(t.Name, t.ID, t.Partitions)

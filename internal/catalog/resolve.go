@@ -49,7 +49,7 @@ func resolve(m *manifest, dirs []directory) (*manifest, []member) {
 			byTopic[d.partition.Topic] = append(byTopic[d.partition.Topic], d)
 		}
 	}
-	next := &manifest{memory: m.memory, deletions: m.deletions}
+	next := &manifest{memory: m.memory, deletions: m.deletions, ids: m.ids}
 	var members []member
 	enter := func(t manifestTopic, found []directory) {
 		slices.SortFunc(found, func(a, b directory) int { return a.partition.Compare(b.partition) })
