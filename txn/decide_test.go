@@ -122,7 +122,7 @@ func TestDecideAdd(t *testing.T) {
 		{"prepare, wrong epoch", at(PrepareAbort), pendingNone, producer(7, 4), []topic.Partition{one}, false, ErrProducerFenced, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := decideAdd(subject{c.t, c.pending}, c.p, c.list, c.tv2, now)
+			d, err := decideAdd(subject{c.t, c.pending}, c.p, c.list, c.tv2, now, new(partitionList))
 			got := ""
 			if d.log {
 				got = fmt.Sprint(d.target.State, " ", d.target.Partitions, " ", d.target.StartMs, " ", d.target.ClientVersion)
@@ -286,7 +286,7 @@ func TestFollows(t *testing.T) {
 					t.Errorf("an end goes from %s to %s", from, d.target.State)
 				}
 			}
-			if d, err := decideAdd(subject{at(from), pendingNone}, producer(7, 5), nil, tv2, now); err == nil && d.log && !follows(from, d.target.State, tv2) {
+			if d, err := decideAdd(subject{at(from), pendingNone}, producer(7, 5), nil, tv2, now, new(partitionList)); err == nil && d.log && !follows(from, d.target.State, tv2) {
 				t.Errorf("an addition goes from %s to %s", from, d.target.State)
 			}
 		}
