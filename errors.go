@@ -1,8 +1,6 @@
 package oncelog
 
 import (
-	"errors"
-
 	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/producerstate"
@@ -11,10 +9,6 @@ import (
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
 )
-
-// ErrTransactional: a transactional batch came through Store.Append. It needs
-// a coordinator that knows of the transaction.
-var ErrTransactional = errors.New("oncelog: transactional batches are not taken by Append: take the partition's log with Store.Partition, a guard with its Guard, pass that to its Append, and end the transaction with its AppendMarker")
 
 // What a store refuses or reports: the same values as in the packages that
 // detect it, so errors.Is finds either name. Errors of a batch itself are those
@@ -31,6 +25,7 @@ var (
 	ErrInvalidTopicName = topic.ErrInvalidName                  // Kafka would not take the name
 	ErrInvalidConfig    = catalog.ErrInvalidConfig              // a topic configuration contradicts itself
 	ErrInternalTopic    = catalog.ErrInternalTopic              // one of Kafka's own topics
+	ErrUnexpectedEnd    = log.ErrUnexpectedEnd                  // see *UnexpectedEndError
 	ErrOffsetOutOfRange = log.ErrOffsetOutOfRange               // see *OffsetError
 	ErrOutcomeUnknown   = log.ErrOutcomeUnknown                 // the wait ended early: stored or not; of a change of topics: made or not
 	ErrTruncated        = log.ErrTruncated                      // the log was truncated below the append while it waited
@@ -48,6 +43,10 @@ var (
 
 	ErrCoordinatorFenced = producerstate.ErrCoordinatorFenced // a marker of a coordinator that a newer one has replaced
 )
+
+// UnexpectedEndError tells where a partition ends instead of where an append expected.
+// It is an ErrUnexpectedEnd.
+type UnexpectedEndError = log.UnexpectedEndError
 
 // OffsetError tells what a partition holds. It is an ErrOffsetOutOfRange.
 type OffsetError = log.OffsetError

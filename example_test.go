@@ -148,7 +148,7 @@ func Example_readCommitted() {
 
 	aborted, open := batch.Producer{ID: 1}, batch.Producer{ID: 2}
 	send(ctx, orders, aborted, "never mind")
-	if _, err := orders.Append(ctx, recordsOf(batch.Plain, "apples"), oncelog.AppendOptions{}); err != nil {
+	if _, err := orders.Append(ctx, recordsOf(batch.Plain, "apples"), log.AppendOptions{}); err != nil {
 		fmt.Println(err)
 	}
 	marker := batch.Marker{Producer: aborted, Commit: false, Timestamp: time.Now().UnixMilli()}

@@ -21,7 +21,7 @@ type lane struct {
 	producer *Producer
 
 	mu       sync.Mutex // held while a batch goes into the log: they go in order
-	identity batch.Producer
+	identity batch.Producer // NoProducer: the producer's own, when it next sends
 	sequence int32
 	builder  batch.Builder
 	buffer   *bytebufferpool.ByteBuffer // where the batch is built, nil while there is none
@@ -124,7 +124,7 @@ func (l *lane) add(ctx context.Context, m *Message, identity batch.Producer) (Ac
 
 // begin opens a batch.
 func (l *lane) begin(identity batch.Producer) {
-	if l.producer.transactional() && l.identity != identity || l.identity == (batch.Producer{}) {
+	if l.producer.transactional() && l.identity != identity || l.identity == batch.NoProducer {
 		l.identity, l.sequence = identity, 0
 	}
 	l.open, l.size, l.buffer = &sent{lane: l}, 0, bytebufferpool.Get()
@@ -152,6 +152,9 @@ func (l *lane) publish(ctx context.Context) error {
 	p.touched.Store(true)
 	o := AppendOptions{NoWait: true, TransactionalID: p.o.TransactionalID}
 	a, err := p.store.Append(ctx, l.TopicPartition, l.bytes, o)
+	if err == nil && a.Duplicate { // of what? This one was not sent before
+		err = ErrDuplicate
+	}
 	if errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
 		a, err = p.store.Append(ctx, l.TopicPartition, l.bytes, o) // if it is there, the answer says so
 	}
@@ -188,7 +191,7 @@ func (l *lane) refused(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrOutcomeUnknown):
 		// It may be there, and what follows must fit in both cases.
-		l.identity = batch.Producer{}
+		l.identity = batch.NoProducer
 		if !l.producer.transactional() {
 			if e := l.renew(context.WithoutCancel(ctx)); e != nil {
 				err = errors.Join(err, e)

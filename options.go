@@ -65,6 +65,10 @@ type Options struct {
 	ProducerExpiration  time.Duration // an idle producer's state is forgotten; 0: 24 h
 	ProducersMax        int           // producers remembered by a partition, the idlest go first; 0: no limit
 
+	// Transactions are the options of the coordinator. ReadOnly and Torn are set by
+	// Open, Now if it is nil.
+	Transactions TransactionOptions
+
 	Now    func() time.Time // the clock of append times, retention and expiry; nil: time.Now
 	FS     FS               // nil: the machine's
 	Logger *slog.Logger     // nil: silence

@@ -192,7 +192,7 @@ func (p *Producer) lane(topic string, to *TopicPartition, m *Message) (*lane, er
 		if _, err := p.store.Partition(tp); err != nil {
 			return nil, err
 		}
-		l = &lane{TopicPartition: tp, producer: p}
+		l = &lane{TopicPartition: tp, producer: p, identity: batch.NoProducer}
 		p.lanes[tp] = l
 	}
 	return l, nil

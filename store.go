@@ -2,12 +2,15 @@ package oncelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/catalog"
 	"github.com/oncelog/oncelog/internal/segment"
 	"github.com/oncelog/oncelog/log"
+	"github.com/oncelog/oncelog/txn"
 )
 
 // Store is one open data directory. Open makes it.
@@ -15,6 +18,10 @@ type Store struct {
 	// Set by Open.
 	catalog *catalog.Catalog
 	files   *segment.Files
+	now     func() time.Time
+
+	participants *participants
+	transactions *txn.Coordinator
 
 	fetches, waits atomic.Int64
 }
@@ -38,7 +45,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{catalog: c, files: files}, nil
+	s := &Store{catalog: c, files: files, now: o.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if err := s.openTransactions(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), c.Close(context.Background()))
+	}
+	return s, nil
 }
 
 // Close closes every partition and leaves a directory that opens without
@@ -51,7 +65,10 @@ func Open(dir string, o Options) (*Store, error) {
 //
 // Afterwards everything answers ErrClosed, but Topics and Metrics, which tell
 // what was there last, and a Fetch of no requests, which answers nothing.
-func (s *Store) Close(ctx context.Context) error { return s.catalog.Close(ctx) }
+func (s *Store) Close(ctx context.Context) error {
+	s.transactions.Close()
+	return s.catalog.Close(ctx)
+}
 
 // Partition is the log of a partition: offsets, lookup by time, epochs,
 // deletion of records, producers, transactions. It answers ErrClosed after

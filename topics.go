@@ -35,6 +35,9 @@ const (
 // until the manifest can be written again, which is tried at once and every
 // second; so for the other changes of topics.
 func (s *Store) CreateTopic(ctx context.Context, name string, c TopicConfig) error {
+	if err := s.participants.raise(ctx, c.Durability); err != nil {
+		return err
+	}
 	return s.catalog.CreateTopic(ctx, name, c)
 }
 
@@ -43,6 +46,9 @@ func (s *Store) CreateTopic(ctx context.Context, name string, c TopicConfig) err
 // for the appends that begin after it. Errors: ErrUnknownPartition,
 // ErrInvalidConfig and as CreateTopic.
 func (s *Store) AlterTopic(ctx context.Context, name string, c TopicConfig) error {
+	if err := s.participants.raise(ctx, c.Durability); err != nil {
+		return err
+	}
 	return s.catalog.AlterTopic(ctx, name, c)
 }
 

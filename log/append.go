@@ -34,7 +34,18 @@ type AppendOptions struct {
 	// NoWait returns once the batch is published; the caller waits for
 	// FrontierDurable or FrontierHighWatermark as it likes.
 	NoWait bool
+	// Expect refuses the batch with an *UnexpectedEndError unless it gets the offset
+	// that was expected. A batch that is in the log already is a duplicate all the
+	// same.
+	Expect Expectation
 }
+
+// Expectation is an offset that a batch must get, or none; see ExpectOffset.
+type Expectation int64
+
+// ExpectOffset expects the log to end at an offset: a writer that has read all
+// before it appends on condition that nobody else did meanwhile.
+func ExpectOffset(offset int64) Expectation { return Expectation(offset + 1) }
 
 // Appended tells where a batch is.
 type Appended struct {
@@ -57,7 +68,8 @@ type request struct {
 	now          int64 // ms
 	appendTime   bool
 
-	try    bool         // rather not at all than wait
+	try    bool // rather not at all than wait
+	expect Expectation
 	ended  batch.Marker // what marker points to
 	buffer [2 * batch.HeaderSize]byte
 }
@@ -88,7 +100,7 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 	c := l.config.Load()
 	r := requests.Get().(*request)
 	defer r.release()
-	r.batch, r.marker, r.try, r.appendTime = b, nil, false, c.Timestamps == batch.LogAppendTime
+	r.batch, r.marker, r.try, r.expect, r.appendTime = b, nil, false, o.Expect, c.Timestamps == batch.LogAppendTime
 	if r.appendTime || c.TimestampBeforeMax != 0 || c.TimestampAfterMax != 0 {
 		r.now = l.o.Now().UnixMilli()
 	} else {
@@ -213,6 +225,9 @@ func (l *Log) appendLocked(r *request) (a Appended, safe promise, err error) {
 		return a, safe, nil
 	case producerstate.DoneMarker: // where the marker is nobody remembers, but it is in the log
 		return Appended{BaseOffset: -1, LastOffset: -1, Timestamp: -1, LogStart: start, Duplicate: true}, safe, nil
+	}
+	if r.expect != 0 && r.expect != ExpectOffset(end) {
+		return Appended{}, promise{}, &UnexpectedEndError{Expected: int64(r.expect) - 1, End: end}
 	}
 	r.header.BaseOffset, r.header.MaxTimestamp = end, r.maxTimestamp
 	if err := l.makeRoomLocked(&r.header, r.now, r.marker != nil); err != nil {

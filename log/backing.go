@@ -102,6 +102,11 @@ func (l *Log) back() error {
 	return nil
 }
 
+// Ordered tells whether the commit journal orders what is appended: at
+// DurabilityFsync nothing then survives without all that was published before it,
+// in this log and all others that are ordered.
+func (l *Log) Ordered() bool { return l.journal() != nil }
+
 // journal is the journal that the log's appends go through, nil if none.
 func (l *Log) journal() *journal.Journal {
 	if b := l.backed.Load(); b != nil {

@@ -23,6 +23,8 @@ var (
 	// ErrTruncated: a truncation took the append before it was safe. It is not in
 	// the log.
 	ErrTruncated = errors.New("log: truncated before it was safe")
+	// ErrUnexpectedEnd: somebody else appended since; see *UnexpectedEndError.
+	ErrUnexpectedEnd = errors.New("log: the log does not end where the append expects it")
 	// ErrBusy: the append would have to wait, and was told not to. Nothing was
 	// written.
 	ErrBusy = errors.New("log: busy")
@@ -79,3 +81,13 @@ func (e *CorruptionError) Error() string {
 	return fmt.Sprintf("log: %s is damaged at byte %d (offset %d): %v; %s", e.File, e.Pos, e.Offset, e.Err, after)
 }
 func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
+// UnexpectedEndError tells where the log ends instead: read from Expected on, decide
+// anew, and expect End. It is an ErrUnexpectedEnd; nothing was written.
+type UnexpectedEndError struct{ Expected, End int64 }
+
+func (e *UnexpectedEndError) Error() string {
+	return fmt.Sprintf("%v: at offset %d, not %d", ErrUnexpectedEnd, e.End, e.Expected)
+}
+
+func (e *UnexpectedEndError) Unwrap() error { return ErrUnexpectedEnd }

@@ -31,7 +31,13 @@ func (c *Coordinator) Enlist(ctx context.Context, id string, p batch.Producer, p
 // AddOffsets makes the offsets of a group part of the transaction: the partition
 // of __consumer_offsets that they are in. Errors: as AddPartitions.
 func (c *Coordinator) AddOffsets(ctx context.Context, id string, p batch.Producer, group string) error {
-	return c.add(ctx, id, p, []topic.Partition{c.OffsetsPartition(group)}, false)
+	tp := c.OffsetsPartition(group)
+	if _, err := c.p.Partition(tp); errors.Is(err, ErrPartitionGone) && !c.o.ReadOnly {
+		if err := c.p.Create(ctx, topic.ConsumerOffsets); err != nil {
+			return fmt.Errorf("%w: make the log of offsets: %w", ErrUnavailable, err)
+		}
+	}
+	return c.add(ctx, id, p, []topic.Partition{tp}, false)
 }
 
 // OffsetsPartition is where the committed offsets of a group are.

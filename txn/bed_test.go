@@ -144,6 +144,11 @@ func (b *bed) Partition(tp topic.Partition) (*log.Log, error) {
 	return b.logs[tp], nil
 }
 
+func (b *bed) Create(_ context.Context, name string) error {
+	b.openLog(part(name, 0))
+	return nil
+}
+
 func (b *bed) All() iter.Seq[topic.Partition] {
 	return slices.Values(slices.SortedFunc(maps.Keys(b.logs), topic.Partition.Compare))
 }

@@ -53,7 +53,9 @@ type counters struct {
 // open transactions in partitions that it does not know of. On return all of
 // that is published, and what aborts a transaction that lost something is safe.
 //
-// Errors: *RecordError, those of the logs.
+// A partition of the transaction log that cannot be read does not keep it from
+// opening: its ids answer ErrUnavailable, with the reason (a *RecordError, those of
+// the log), until it can, and orphans are left to the next Open.
 func Open(ctx context.Context, o Options, p Participants) (*Coordinator, error) {
 	c := &Coordinator{o: o.withDefaults(), p: p, seed: maphash.MakeSeed(), slow: make(chan struct{}, slowMax)}
 	c.background, c.stop = context.WithCancel(context.Background())
@@ -78,10 +80,18 @@ func Open(ctx context.Context, o Options, p Participants) (*Coordinator, error) 
 }
 
 func (c *Coordinator) start(ctx context.Context) error {
+	whole := true
 	for i := range c.states {
 		c.states[i].Partition = topic.Partition{Topic: topic.TransactionState, Index: int32(i)}
-		if err := c.load(ctx, i); err != nil {
-			return fmt.Errorf("read the transaction log: %w", err)
+		switch err := c.load(ctx, i); {
+		case errors.Is(err, ErrPartitionGone): // made when it is needed
+		case err != nil && ctx.Err() != nil:
+			return err
+		case err != nil:
+			// The others serve; this one is tried again with each request for it.
+			c.states[i].unsure.Store(true)
+			whole = false
+			c.o.Events(Event{Kind: EventUnreadable, Partition: c.states[i].Partition, Err: err})
 		}
 	}
 	if c.o.ReadOnly {
@@ -92,6 +102,9 @@ func (c *Coordinator) start(ctx context.Context) error {
 	}
 	if err := c.abortTorn(ctx); err != nil {
 		return fmt.Errorf("abort transactions that lost something: %w", err)
+	}
+	if !whole { // what looks like an orphan may be listed in what could not be read
+		return nil
 	}
 	if err := c.sweep(ctx); err != nil {
 		return fmt.Errorf("end orphaned transactions: %w", err)
@@ -160,7 +173,21 @@ func (c *Coordinator) usable(ctx context.Context, id string) error {
 	if c.o.ReadOnly {
 		return log.ErrReadOnly
 	}
-	return c.current(ctx, id)
+	if err := c.current(ctx, id); err != nil {
+		return err
+	}
+	if n := c.statePartitionOf(id); c.states[n].log.Load() == nil {
+		return c.begin(ctx, n)
+	}
+	return nil
+}
+
+// begin makes the transaction log, for the first that needs it.
+func (c *Coordinator) begin(ctx context.Context, n int) error {
+	if err := c.p.Create(ctx, topic.TransactionState); err != nil {
+		return fmt.Errorf("%w: make the transaction log: %w", ErrUnavailable, err)
+	}
+	return c.reload(ctx, n)
 }
 
 // current makes sure that what is known of an id is what its log holds.
@@ -181,6 +208,9 @@ func (c *Coordinator) current(ctx context.Context, id string) error {
 	}
 	p := &c.states[c.statePartitionOf(id)]
 	l, err := c.p.Partition(p.Partition)
+	if errors.Is(err, ErrPartitionGone) && p.log.Load() == nil {
+		return nil // no transaction was ever begun
+	}
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}

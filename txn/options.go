@@ -67,6 +67,8 @@ type Participants interface {
 	// Partition is the open log of a partition. ErrPartitionGone: its topic was
 	// deleted. Any other error may pass.
 	Partition(topic.Partition) (*log.Log, error)
+	// Create makes an internal topic, if it is not there.
+	Create(ctx context.Context, name string) error
 	// All are the partitions that serve.
 	All() iter.Seq[topic.Partition]
 	// StatePartitions and OffsetsPartitions are how many partitions the two
@@ -104,13 +106,14 @@ const (
 	EventMarkerFailed                      // a marker cannot be written now and is tried again
 	EventMarkerVoid                        // a partition has a newer epoch than the marker: nothing is left to end there
 	EventTorn                              // an open transaction was aborted, since it may have lost something
+	EventUnreadable                        // a partition of the transaction log cannot be read
 	EventSkipped                           // a record of the transaction log has a version that is not known
 )
 
 // String is for logs.
 func (k EventKind) String() string {
 	names := [...]string{"", "transaction timed out", "producer fenced", "transactional id expired", "decision resumed",
-		"orphaned transaction ended", "marker failed", "marker void", "torn transaction aborted", "record skipped"}
+		"orphaned transaction ended", "marker failed", "marker void", "torn transaction aborted", "transaction log unreadable", "record skipped"}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("EventKind(%d)", k)
 	}

@@ -35,6 +35,7 @@ type Catalog struct {
 	stop        context.CancelFunc // ends background
 	loop        sync.WaitGroup     // the maintenance loop
 	clean       bool               // there was a clean mark
+	powerLost   bool               // there was none, and the machine may have stopped
 	unseen      bool               // there are logs that are not opened and may be unclean
 	brokerEpoch int64              // in that mark, -1 if it said none
 	maintained  maintenance        // the loop's own
@@ -92,6 +93,14 @@ func (c *Catalog) Nth(name string, n int) (topic.Partition, bool) {
 		return topic.Partition{}, false
 	}
 	return list[n].Partition, true
+}
+
+// Total is how many partitions a topic has, also if some are elsewhere; 0 if there
+// is no such topic.
+func (c *Catalog) Total(name string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return int(c.topics[name].partitions)
 }
 
 // placeLocked enters partitions under their names.

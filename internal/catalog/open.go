@@ -15,6 +15,7 @@ import (
 	"github.com/oncelog/oncelog/internal/checkpoint"
 	"github.com/oncelog/oncelog/internal/journal"
 	"github.com/oncelog/oncelog/internal/plant"
+	"github.com/oncelog/oncelog/internal/tail"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/internal/vfs"
 	"github.com/oncelog/oncelog/log"
@@ -200,6 +201,7 @@ func (c *Catalog) read() (*survey, error) {
 	}
 	if !c.clean {
 		s.loaded = c.o.ReadOnly
+		c.powerLost = !c.sameBoot()
 		if s.recalled, err = recall(c.fs, c.dir, m.memory, c.o.ReadOnly); err != nil {
 			return nil, err
 		}
@@ -207,6 +209,21 @@ func (c *Catalog) read() (*survey, error) {
 	c.recalled = s.recalled
 	return s, c.loadAll(s)
 }
+
+// sameBoot tells whether what is in the page cache must still be there: the machine
+// has not stopped since the directory was written.
+func (c *Catalog) sameBoot() bool {
+	place, err := c.fs.Place(c.dir)
+	if err != nil {
+		return false
+	}
+	boot, err := tail.ReadBoot(c.fs, c.dir)
+	return err == nil && boot == place.Boot
+}
+
+// PowerLost tells whether the directory was not closed cleanly, and nothing shows
+// that the machine has been up since: appends at DurabilityOS may be lost.
+func (c *Catalog) PowerLost() bool { return c.powerLost }
 
 // readMark tells whether there is a clean mark.
 func (c *Catalog) readMark() (bool, error) {

@@ -108,11 +108,11 @@ func (w *writer) transactions(partitions []topic.Partition, firstID int64, steps
 	}
 }
 
-// refuseTransactional shows that the store's own door takes no transactional batch.
+// refuseTransactional shows that a transactional batch needs to say whose transaction it is of.
 func (w *writer) refuseTransactional(tp topic.Partition, id int64) {
 	w.t.Helper()
 	b := w.batch(1, batch.BuilderOptions{Producer: batch.Producer{ID: id}, LeaderEpoch: batch.None, Transactional: true})
-	w.refused(tp, b, oncelog.ErrTransactional)
+	w.refused(tp, b, oncelog.ErrNoTransactionalID)
 }
 
 // appendAll appends in every way to every partition that is not Kafka's own.

@@ -75,6 +75,12 @@ func ReadStore(fsys vfs.FS, dir string) ([8]byte, error) {
 	return h.store, err
 }
 
+// ReadBoot reads of which boot of the machine the file is. Errors: as ReadSlots.
+func ReadBoot(fsys vfs.FS, dir string) ([16]byte, error) {
+	h, err := readFileHeader(fsys, filepath.Join(dir, FileName))
+	return h.boot, err
+}
+
 func compareSlots(a, b Slot) int {
 	return cmp.Or(
 		slices.Compare(a.Topic[:], b.Topic[:]),
