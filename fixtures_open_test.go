@@ -48,8 +48,9 @@ func (o opening) store(t testing.TB) *opened {
 	d := &opened{opening: o, logs: map[topic.Partition]*log.Log{}}
 	var err error
 	d.whole, err = oncelog.Open(o.dir, oncelog.Options{
-		ReadOnly: o.readOnly,
-		Now:      func() time.Time { return time.UnixMilli(o.now) },
+		ReadOnly:     o.readOnly,
+		Transactions: oncelog.TransactionOptions{ReadOnly: true}, // as it lies there
+		Now:          func() time.Time { return time.UnixMilli(o.now) },
 		Events: func(e oncelog.Event) {
 			if e.Kind != oncelog.EventProgress {
 				d.event(log.Event{Kind: log.EventKind(e.Kind), Partition: e.Partition, File: e.File, Bytes: e.Bytes, Err: e.Err})

@@ -20,7 +20,7 @@ type lane struct {
 	TopicPartition
 	producer *Producer
 
-	mu       sync.Mutex // held while a batch goes into the log: they go in order
+	mu       sync.Mutex     // held while a batch goes into the log: they go in order
 	identity batch.Producer // NoProducer: the producer's own, when it next sends
 	sequence int32
 	builder  batch.Builder

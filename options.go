@@ -65,8 +65,9 @@ type Options struct {
 	ProducerExpiration  time.Duration // an idle producer's state is forgotten; 0: 24 h
 	ProducersMax        int           // producers remembered by a partition, the idlest go first; 0: no limit
 
-	// Transactions are the options of the coordinator. ReadOnly and Torn are set by
-	// Open, Now if it is nil.
+	// Transactions are the options of the coordinator. ReadOnly leaves all to one
+	// elsewhere: this store neither ends nor begins transactions. Torn is set by Open,
+	// and Now if it is nil.
 	Transactions TransactionOptions
 
 	Now    func() time.Time // the clock of append times, retention and expiry; nil: time.Now

@@ -135,6 +135,9 @@ func (p *participants) Reserved(id int64) bool {
 
 // torn tells of a partition that may have lost what was published in it.
 func (p *participants) torn(tp TopicPartition) bool {
+	if p.catalog.SetAside() {
+		return true
+	}
 	if !p.catalog.PowerLost() {
 		return false
 	}

@@ -19,15 +19,15 @@ type TransactionOptions = txn.Options
 // transaction is in, how it ends. What was decided before the store was opened is
 // carried on, and what is open for too long is aborted, without anybody asking.
 //
-// On a store that is only read it tells what is there, and everything else answers
-// ErrReadOnly.
+// On a store that is only read, or with Options.Transactions.ReadOnly, it tells what
+// is there, and everything else answers ErrReadOnly.
 func (s *Store) Transactions() *txn.Coordinator { return s.transactions }
 
 // openTransactions opens the coordinator.
 func (s *Store) openTransactions(o Options) error {
 	s.participants = &participants{catalog: s.catalog, level: cmp.Or(o.Durability, DurabilityFsync)}
 	t := o.Transactions
-	t.ReadOnly = o.ReadOnly
+	t.ReadOnly = o.ReadOnly || t.ReadOnly
 	t.Torn = s.participants.torn
 	if t.Now == nil {
 		t.Now = o.Now

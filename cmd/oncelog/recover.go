@@ -135,7 +135,10 @@ func (r *recovery) marked() bool {
 // recover opens the directory and closes it. The error says what to do.
 func (r *recovery) recover(ctx context.Context) error {
 	fs := &interruptibleFS{FS: r.fs, ctx: ctx, read: r.watch.read}
-	s, err := oncelog.Open(r.dir, oncelog.Options{FS: fs, Events: r.event, AcceptForeign: r.acceptForeign, RetentionInterval: forever, ProducerExpiration: forever})
+	s, err := oncelog.Open(r.dir, oncelog.Options{FS: fs, Events: r.event, AcceptForeign: r.acceptForeign, RetentionInterval: forever, ProducerExpiration: forever,
+		// Whoever opens it next carries transactions on: but what is set aside takes
+		// the open ones along.
+		Transactions: oncelog.TransactionOptions{ReadOnly: !r.acceptForeign}})
 	if err != nil {
 		if _, foreign := errors.AsType[*oncelog.ForeignWriterError](err); foreign {
 			err = fmt.Errorf("%w: --accept-foreign does that; nothing was changed", err)

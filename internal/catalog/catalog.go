@@ -35,6 +35,7 @@ type Catalog struct {
 	stop        context.CancelFunc // ends background
 	loop        sync.WaitGroup     // the maintenance loop
 	clean       bool               // there was a clean mark
+	keptAside   bool               // journal, rescue and tail, by Open
 	powerLost   bool               // there was none, and the machine may have stopped
 	unseen      bool               // there are logs that are not opened and may be unclean
 	brokerEpoch int64              // in that mark, -1 if it said none

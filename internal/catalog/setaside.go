@@ -41,9 +41,14 @@ func (c *Catalog) keptBefore() bool {
 	return false
 }
 
+// SetAside tells whether Open set journal, rescue or tail aside: what transactions
+// wrote may be gone in any partition.
+func (c *Catalog) SetAside() bool { return c.keptAside }
+
 // keepMemory renames journal, rescue and tail, as a whole, and keeps them: what the
 // segments hold counts from here on.
 func (c *Catalog) keepMemory() error {
+	c.keptAside = true
 	stamp := c.o.Log.Now().UnixMilli()
 	for _, name := range []string{journal.Name, journal.RescueName, tail.FileName} {
 		path := filepath.Join(c.dir, name)

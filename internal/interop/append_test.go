@@ -37,8 +37,11 @@ type writer struct {
 	n     int // of records, for their values
 }
 
-// options of a store in these tests: small segments, so that it rolls.
-func options() oncelog.Options { return oncelog.Options{SegmentBytes: 16 << 10} }
+// options of a store in these tests: small segments, so that it rolls, and
+// no coordinator: what is appended here ends its transactions itself.
+func options() oncelog.Options {
+	return oncelog.Options{SegmentBytes: 16 << 10, Transactions: oncelog.TransactionOptions{ReadOnly: true}}
+}
 
 func open(t *testing.T, dir string, o oncelog.Options) *oncelog.Store {
 	t.Helper()
