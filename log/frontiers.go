@@ -111,6 +111,11 @@ func (l *Log) publishLocked(end int64, done producerstate.CompletedTxn, isDone b
 		l.completed.push(done.First, done.Last)
 	}
 	l.logEnd.Store(end)
+	// What the journal holds was queued before it is published, so the flush that
+	// made it durable may be over already, and nobody tells of it again.
+	if safe := min(l.journaled.next, end); safe > l.durable.Load() && l.journal() != nil {
+		l.durableLocked(safe)
+	}
 	if !l.o.Replicated && (l.level() == DurabilityOS || plant.Enabled && plant.Is(plant.WatermarkEarly)) {
 		l.raiseLocked(end)
 	} else {
@@ -146,15 +151,21 @@ func (l *Log) deriveLocked() {
 // level asks for it: whoever sees that an append is durable can read it.
 func (l *Log) flushed(end int64) {
 	l.frontierMu.Lock()
-	end = min(end, l.logEnd.Load()) // what a truncation cuts is durable perhaps, but not for long
+	// What is not published yet becomes durable when it is; what a truncation cuts is
+	// durable perhaps, but not for long.
+	l.durableLocked(min(end, l.logEnd.Load()))
+	l.frontierMu.Unlock()
+	l.wake()
+}
+
+// durableLocked is flushed with frontierMu held.
+func (l *Log) durableLocked(end int64) {
 	if !l.o.Replicated && l.level() == DurabilityFsync {
 		l.raiseLocked(end)
 	}
 	if end > l.durable.Load() {
 		l.durable.Store(end)
 	}
-	l.frontierMu.Unlock()
-	l.wake()
 }
 
 // AdvanceHighWatermark moves the high watermark of a replicated log up to
