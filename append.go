@@ -59,7 +59,7 @@ func (s *Store) Append(ctx context.Context, tp TopicPartition, b batch.Batch, o 
 	lo := log.AppendOptions{Durability: o.Durability, NoWait: o.NoWait, Expect: o.Expect}
 	// Read without a check: what is too short for a header is told by the log.
 	if len(b) >= batch.HeaderSize && b.IsTransactional() && !b.IsControl() {
-		if lo.Guard, err = s.enlist(ctx, l, tp, b, &o); err != nil {
+		if lo.Guard, err = s.enlist(ctx, l, tp, b.Producer(), b.BaseSequence(), &o); err != nil {
 			return Appended{}, s.gone(tp, err)
 		}
 	}

@@ -63,6 +63,7 @@ type Options struct {
 	CheckpointBytes     int64         // appended to a partition, that make its checkpoint due before; 0: 64 MiB
 	RetentionInterval   time.Duration // between two rounds of retention; 0: 5 min
 	ProducerExpiration  time.Duration // an idle producer's state is forgotten; 0: 24 h
+	OffsetsRetention    time.Duration // what a group without members committed is forgotten; 0: 7 days
 	ProducersMax        int           // producers remembered by a partition, the idlest go first; 0: no limit
 
 	// Transactions are the options of the coordinator. ReadOnly leaves all to one
@@ -119,6 +120,8 @@ func (o Options) validate() error {
 		return bad("OpenSegmentsMax is %d, want 0 (%d) or more", o.OpenSegmentsMax, openSegmentsDefault)
 	case o.CheckpointInterval < 0 || o.CheckpointBytes < 0:
 		return bad("CheckpointInterval is %v, CheckpointBytes %d, want 0 (default) or more", o.CheckpointInterval, o.CheckpointBytes)
+	case o.OffsetsRetention < 0:
+		return bad("OffsetsRetention is %v, want 0 (7 days) or more", o.OffsetsRetention)
 	case o.RetentionInterval < 0 || o.ProducerExpiration < 0:
 		return bad("RetentionInterval is %v, ProducerExpiration %v, want 0 (default) or more", o.RetentionInterval, o.ProducerExpiration)
 	case o.ProducersMax < 0:

@@ -25,6 +25,11 @@ type ReaderOptions struct {
 	Isolation Isolation
 	// Start is where to begin; the zero value is the first record there is.
 	Start Start
+	// Group has the reader begin where the group committed last, and at Start in
+	// partitions for which it never did. While an open transaction commits offsets
+	// there NewReader answers ErrUnstable: make the transactional producer first,
+	// which ends what the one before it left open.
+	Group string
 	// BytesMax bounds what is read at once, over all partitions; 0: 50 MiB.
 	BytesMax int
 }
@@ -103,7 +108,7 @@ type source struct {
 
 // NewReader makes a reader. Close it.
 //
-// Errors: ErrUnknownPartition, what a partition refuses with, ErrClosed.
+// Errors: ErrUnknownPartition, what a partition refuses with, ErrUnstable, ErrClosed.
 func (s *Store) NewReader(o ReaderOptions) (*Reader, error) {
 	if (o.Topic == "") == (len(o.Partitions) == 0) {
 		return nil, fmt.Errorf("%w: a reader needs a Topic or Partitions, and not both", ErrInvalidOptions)
@@ -125,7 +130,42 @@ func (s *Store) NewReader(o ReaderOptions) (*Reader, error) {
 			return nil, err
 		}
 	}
+	if o.Group != "" {
+		if err := r.resume(); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
+}
+
+// resume goes to where the group is.
+func (r *Reader) resume() error {
+	var list []TopicPartition
+	for _, s := range r.sources {
+		list = append(list, s.TopicPartition)
+	}
+	found, err := r.store.groups.Fetch(context.Background(), r.options.Group, list, true)
+	if err != nil {
+		return err
+	}
+	for i, f := range found {
+		switch {
+		case f.Err != nil:
+			return fmt.Errorf("group %q, %s: %w", r.options.Group, f.Partition, f.Err)
+		case f.Offset >= 0:
+			r.sources[i].delivery.Position = f.Offset
+		}
+	}
+	return nil
+}
+
+// Offsets are the positions, to be committed: with Txn.SendOffsets or Groups.Commit.
+func (r *Reader) Offsets() []OffsetCommit {
+	list := make([]OffsetCommit, len(r.sources))
+	for i, s := range r.sources {
+		list[i] = OffsetOf(s.TopicPartition, s.delivery.Position)
+	}
+	return list
 }
 
 // Close gives the memory back. The last record is not valid any more.

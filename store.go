@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,11 @@ type Store struct {
 
 	participants *participants
 	transactions *txn.Coordinator
+	groups       *Groups
+
+	background context.Context // of work; ends with Close
+	stop       context.CancelFunc
+	work       sync.WaitGroup
 
 	fetches, waits atomic.Int64
 }
@@ -52,7 +58,29 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := s.openTransactions(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), c.Close(context.Background()))
 	}
+	if !o.ReadOnly {
+		s.background, s.stop = context.WithCancel(context.Background())
+		s.work.Go(s.expireOffsets) // ends with background
+	}
 	return s, nil
+}
+
+// offsetsInterval is how often offsets are looked through for those that expired.
+const offsetsInterval = 10 * time.Minute
+
+// expireOffsets forgets offsets of groups that nobody uses, until Close.
+func (s *Store) expireOffsets() {
+	tick := time.NewTicker(offsetsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.background.Done():
+			return
+		case <-tick.C:
+			// What fails now is tried again with the next tick.
+			_, _ = s.groups.Expire(s.background)
+		}
+	}
 }
 
 // Close closes every partition and leaves a directory that opens without
@@ -66,6 +94,10 @@ func Open(dir string, o Options) (*Store, error) {
 // Afterwards everything answers ErrClosed, but Topics and Metrics, which tell
 // what was there last, and a Fetch of no requests, which answers nothing.
 func (s *Store) Close(ctx context.Context) error {
+	if s.stop != nil {
+		s.stop()
+		s.work.Wait()
+	}
 	s.transactions.Close()
 	return s.catalog.Close(ctx)
 }

@@ -64,7 +64,12 @@ func (s *Store) AddPartitions(ctx context.Context, name string, total int) error
 // made again under the name starts empty. Errors: ErrUnknownPartition,
 // ErrInternalTopic and as CreateTopic.
 func (s *Store) DeleteTopic(ctx context.Context, name string) error {
-	return s.catalog.DeleteTopic(ctx, name)
+	if err := s.catalog.DeleteTopic(ctx, name); err != nil {
+		return err
+	}
+	// What is left if this fails expires.
+	_ = s.groups.DropTopic(ctx, name)
+	return nil
 }
 
 // Topics describes all topics, by name; after Close as they were then.

@@ -92,6 +92,26 @@ func (t *Txn) SendTo(ctx context.Context, tp TopicPartition, m Message) (Ack, er
 	return t.producer.send(ctx, t, "", &tp, &m)
 }
 
+// SendOffsets makes offsets of a consumer group part of the transaction: they are
+// committed with it. The offset of a partition is that of the next record wanted, as
+// Reader.Position tells it.
+//
+// Errors: ErrTxnEnded; those of Store.CommitOffsets.
+func (t *Txn) SendOffsets(ctx context.Context, group string, offsets ...OffsetCommit) error {
+	p := t.producer
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	if err := p.usable(t); err != nil {
+		return err
+	}
+	p.touched.Store(true)
+	err := p.store.CommitOffsets(ctx, group, p.o.TransactionalID, p.identity, false, offsets...)
+	if ClassOf(err) != ClassRetriable {
+		t.lose(err)
+	}
+	return err
+}
+
 // lose notes the first error after which the transaction is not whole any more.
 func (t *Txn) lose(err error) {
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/oncelog/oncelog/batch"
+	"github.com/oncelog/oncelog/internal/groupoffsets"
 	"github.com/oncelog/oncelog/internal/producerstate"
 	"github.com/oncelog/oncelog/log"
 	"github.com/oncelog/oncelog/txn"
@@ -33,8 +34,11 @@ func (s *Store) openTransactions(o Options) error {
 		t.Now = o.Now
 	}
 	var err error
-	s.transactions, err = txn.Open(context.Background(), t, s.participants)
-	return err
+	if s.transactions, err = txn.Open(context.Background(), t, s.participants); err != nil {
+		return err
+	}
+	s.groups = groupoffsets.New(s.participants, groupoffsets.Options{Retention: o.OffsetsRetention, Now: s.now})
+	return nil
 }
 
 // ErrNoTransactionalID: a transactional batch came without AppendOptions.TransactionalID.
@@ -42,9 +46,8 @@ var ErrNoTransactionalID = errors.New("oncelog: a transactional batch needs Appe
 
 // enlist sees to it that a partition is part of the transaction that a batch belongs
 // to, before the first batch of it goes into the log.
-func (s *Store) enlist(ctx context.Context, l *log.Log, tp TopicPartition, b batch.Batch, o *AppendOptions) (g producerstate.Guard, err error) {
-	producer := b.Producer()
-	g, needed, err := l.Guard(producer, b.BaseSequence(), !o.Verify)
+func (s *Store) enlist(ctx context.Context, l *log.Log, tp TopicPartition, producer batch.Producer, sequence int32, o *AppendOptions) (g producerstate.Guard, err error) {
+	g, needed, err := l.Guard(producer, sequence, !o.Verify)
 	if err != nil || !needed {
 		return g, err
 	}
