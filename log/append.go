@@ -57,6 +57,7 @@ type request struct {
 	now          int64 // ms
 	appendTime   bool
 
+	try    bool         // rather not at all than wait
 	ended  batch.Marker // what marker points to
 	buffer [2 * batch.HeaderSize]byte
 }
@@ -87,7 +88,7 @@ func (l *Log) Append(ctx context.Context, b batch.Batch, o AppendOptions) (Appen
 	c := l.config.Load()
 	r := requests.Get().(*request)
 	defer r.release()
-	r.batch, r.marker, r.appendTime = b, nil, c.Timestamps == batch.LogAppendTime
+	r.batch, r.marker, r.try, r.appendTime = b, nil, false, c.Timestamps == batch.LogAppendTime
 	if r.appendTime || c.TimestampBeforeMax != 0 || c.TimestampAfterMax != 0 {
 		r.now = l.o.Now().UnixMilli()
 	} else {
@@ -122,6 +123,9 @@ type MarkerOptions struct {
 	TV2        bool
 	Durability Durability
 	NoWait     bool
+	// Try answers ErrBusy where the append would have to wait for memory or for
+	// whoever keeps appends out. For whoever has markers for other logs, too.
+	Try bool
 }
 
 // AppendMarker ends the transaction of a producer in this partition, if one is
@@ -135,7 +139,7 @@ func (l *Log) AppendMarker(ctx context.Context, m batch.Marker, o MarkerOptions)
 	}
 	r := requests.Get().(*request)
 	defer r.release()
-	*r = request{ended: m, now: l.o.Now().UnixMilli()}
+	*r = request{ended: m, now: l.o.Now().UnixMilli(), try: o.Try}
 	r.batch = batch.AppendMarker(r.buffer[:0], m)
 	r.header, r.marker, r.maxTimestamp = r.batch.Header(), &r.ended, r.batch.MaxTimestamp()
 	if l.config.Load().Timestamps == batch.LogAppendTime {
@@ -160,9 +164,14 @@ func (l *Log) append(ctx context.Context, r *request, level Durability, noWait b
 	var safe promise
 	var err error
 	for again := true; again; {
-		l.lockAppend()
+		if !l.enterAppend(r.try) {
+			return Appended{}, ErrBusy
+		}
 		a, safe, err = l.appendLocked(r)
 		l.appendMu.Unlock()
+		if r.try && (err == errNoMemory || err == errUnsealed) {
+			return Appended{}, ErrBusy
+		}
 		again, err = l.again(ctx, err)
 	}
 	if err != nil {

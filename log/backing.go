@@ -141,10 +141,21 @@ func (l *Log) journalRoom(j *journal.Journal) error {
 
 // lockAppend locks appendMu once no append is under way outside of it.
 func (l *Log) lockAppend() {
+	l.enterAppend(false)
+}
+
+// enterAppend is lockAppend; one that only tries is turned away, without the
+// lock, while others are kept out.
+func (l *Log) enterAppend(try bool) bool {
 	l.appendMu.Lock()
 	for l.busy {
+		if try {
+			l.appendMu.Unlock()
+			return false
+		}
 		l.idle.Wait()
 	}
+	return true
 }
 
 // Freeze keeps appends out until Thaw; they wait.

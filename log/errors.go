@@ -23,6 +23,9 @@ var (
 	// ErrTruncated: a truncation took the append before it was safe. It is not in
 	// the log.
 	ErrTruncated = errors.New("log: truncated before it was safe")
+	// ErrBusy: the append would have to wait, and was told not to. Nothing was
+	// written.
+	ErrBusy = errors.New("log: busy")
 	// ErrLatched: an earlier write or flush failed; the log takes no more
 	// appends until it is reopened. It wraps that failure.
 	ErrLatched = errors.New("log: latched by an earlier I/O error")

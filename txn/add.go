@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/oncelog/oncelog/batch"
@@ -14,8 +15,8 @@ import (
 // without.
 //
 // Errors: ErrInvalidRequest, *UnknownPartitionsError (none was added),
-// ErrInvalidIDMapping, ErrProducerFenced, ErrConcurrent, ErrUnavailable,
-// ErrClosed.
+// ErrInvalidIDMapping, ErrProducerFenced, ErrConcurrent, ErrTooManyPartitions,
+// ErrUnavailable (the partition's own error, where one does not serve), ErrClosed.
 func (c *Coordinator) AddPartitions(ctx context.Context, id string, p batch.Producer, partitions []topic.Partition) error {
 	return c.add(ctx, id, p, partitions, false)
 }
@@ -42,34 +43,43 @@ func (c *Coordinator) add(ctx context.Context, id string, p batch.Producer, list
 	if err := c.usable(ctx, id); err != nil {
 		return err
 	}
-	var absent []topic.Partition
-	for _, tp := range list {
-		if _, err := c.p.Partition(tp); err != nil {
-			absent = append(absent, tp)
-		}
+	if err := c.present(list); err != nil {
+		return err
 	}
-	if len(absent) > 0 {
-		return &UnknownPartitionsError{absent}
-	}
+	memory := partitionLists.Get().(*partitionList)
 	d, _, err := c.change(ctx, id, func(s subject) (decision, error) {
-		return decideAdd(s, p, list, tv2, c.now())
+		return decideAdd(s, p, list, tv2, c.now(), memory)
 	})
 	if err != nil || !d.log {
+		partitionLists.Put(memory)
+	}
+	if err != nil {
 		return err
 	}
 	// No data without the record that lists their partition: else nobody would
-	// end that transaction.
+	// end that transaction. Somebody else may have added it just now, so this does
+	// not depend on whether there was anything to log.
 	if err := c.barrier(ctx, id, nil); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
 }
 
-// barrier is one over partitions and what the transaction log says of an id.
-func (c *Coordinator) barrier(ctx context.Context, id string, partitions []topic.Partition) error {
-	var room [8]topic.Partition
-	set := append(append(room[:0], partitions...), c.states[c.statePartitionOf(id)].Partition)
-	return c.p.Barrier(ctx, set)
+// present tells whether all partitions of a call are there.
+func (c *Coordinator) present(list []topic.Partition) error {
+	var absent []topic.Partition
+	for _, tp := range list {
+		switch _, err := c.p.Partition(tp); {
+		case errors.Is(err, ErrPartitionGone):
+			absent = append(absent, tp)
+		case err != nil:
+			return fmt.Errorf("%w: %s: %w", ErrUnavailable, tp, err)
+		}
+	}
+	if len(absent) > 0 {
+		return &UnknownPartitionsError{absent}
+	}
+	return nil
 }
 
 // Verify tells whether partitions are part of the open transaction of a

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,15 @@ type bed struct {
 	logs     map[topic.Partition]*log.Log
 	gone     map[topic.Partition]bool  // their topic was deleted
 	broken   map[topic.Partition]error // do not serve now
+	states   int                       // partitions of the transaction log
+	first    int64                     // producer id that was reserved
 	reserved int64
 	now      time.Time
+	live     bool
+	level    log.Durability // of every log; DurabilityDefault: DurabilityOS
 	barriers int
+	// barrier is asked before each; nil: none fails or waits.
+	barrier func([]topic.Partition) error
 }
 
 var stateLog = topic.Partition{Topic: topic.TransactionState}
@@ -45,21 +52,42 @@ func part(name string, index int32) topic.Partition {
 // newBed has partitions t-0 to t-3, and one of each internal topic.
 func newBed(t testing.TB, o Options) *bed {
 	t.Helper()
-	b := &bed{t: t, fs: vfs.NewMem(), o: o, reserved: 4000, now: time.UnixMilli(at0)}
-	b.o.Now = func() time.Time {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.now
+	b := &bed{t: t, fs: vfs.NewMem(), o: o, states: 1, first: 4000, reserved: 4000, now: time.UnixMilli(at0)}
+	b.wire()
+	b.openLogs()
+	b.open()
+	return b
+}
+
+// newLive is a bed whose coordinator does by itself what is due, by the clock of
+// the machine: for tests in a bubble, where that is a false one.
+func newLive(t testing.TB, o Options) *bed { return newLiveAt(t, o, log.DurabilityOS) }
+
+func newLiveAt(t testing.TB, o Options, level log.Durability) *bed {
+	t.Helper()
+	b := &bed{level: level, t: t, fs: vfs.NewMem(), o: o, states: 1, first: 4000, reserved: 4000, live: true}
+	b.wire()
+	b.openLogs()
+	b.open()
+	return b
+}
+
+// wire makes events those of the bed, and unless it lives by itself the clock
+// too.
+func (b *bed) wire() {
+	if b.o.Now = time.Now; !b.live {
+		b.o.Manual = true
+		b.o.Now = func() time.Time {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.now
+		}
 	}
-	b.o.Manual = true
 	b.o.Events = func(e Event) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, e)
 	}
-	b.openLogs()
-	b.open()
-	return b
 }
 
 func (b *bed) openLogs() {
@@ -75,13 +103,15 @@ func (b *bed) openLog(tp topic.Partition) {
 	if err := b.fs.Mkdir(tp.String(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		b.t.Fatal(err)
 	}
-	l, err := log.Load(log.Options{FS: b.fs, Dir: tp.String(), Partition: tp, Now: b.o.Now, Config: log.Config{Durability: log.DurabilityOS}})
+	l, err := log.Load(log.Options{FS: b.fs, Dir: tp.String(), Partition: tp, Now: b.o.Now, Config: log.Config{Durability: cmp.Or(b.level, log.DurabilityOS)}})
 	if err == nil {
 		_, err = l.Recover(context.Background())
 	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.logs[tp] = l
 	b.t.Cleanup(func() { l.Abandon() })
 }
@@ -124,12 +154,18 @@ func (b *bed) All() iter.Seq[topic.Partition] {
 	return slices.Values(slices.SortedFunc(maps.Keys(b.logs), topic.Partition.Compare))
 }
 
-func (b *bed) StatePartitions() int   { return 1 }
+func (b *bed) StatePartitions() int   { return b.states }
 func (b *bed) OffsetsPartitions() int { return 1 }
 
-func (b *bed) Barrier(context.Context, []topic.Partition) error {
+func (b *bed) Barrier(_ context.Context, set []topic.Partition) error {
+	b.mu.Lock()
 	b.barriers++
-	return nil
+	ask := b.barrier
+	b.mu.Unlock()
+	if ask == nil {
+		return nil
+	}
+	return ask(set)
 }
 
 func (b *bed) ReserveIDs(_ context.Context, n int) (int64, error) {
@@ -139,13 +175,22 @@ func (b *bed) ReserveIDs(_ context.Context, n int) (int64, error) {
 	return b.reserved - int64(n), nil
 }
 
-func (b *bed) Reserved(id int64) bool { return id >= 4000 && id < b.reserved }
+func (b *bed) Reserved(id int64) bool { return id >= b.first && id < b.reserved }
 
 func (b *bed) sleep(d time.Duration) {
 	b.mu.Lock()
 	b.now = b.now.Add(d)
 	b.mu.Unlock()
 	b.c.Work(context.Background())
+}
+
+// serve has a partition serve again, or not.
+func (b *bed) serve(tp topic.Partition, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken[tp] = err; err == nil {
+		delete(b.broken, tp)
+	}
 }
 
 func (b *bed) events(kind EventKind) (found []Event) {
@@ -179,7 +224,7 @@ func (b *bed) send(id string, p batch.Producer, tp topic.Partition, sequence int
 		return err
 	}
 	g, needed, err := l.Guard(p, sequence, true)
-	if err == nil && needed {
+	if err == nil && needed && g != 0 { // without a guard the log refuses it anyway
 		err = b.c.Enlist(ctx, id, p, []topic.Partition{tp})
 	}
 	if err != nil {

@@ -2,13 +2,13 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/log"
 )
@@ -25,15 +25,19 @@ type Coordinator struct {
 	background context.Context
 	stop       context.CancelFunc
 	closed     atomic.Bool
-	work       sync.WaitGroup // the timer, and completions that are tried again
+	work       sync.WaitGroup // the loop, and who waits for a partition
 	retries    retries
-	expiredAt  atomic.Int64 // ms: when ids were last looked through
+	slow       chan struct{} // a token for each who waits for a participant
+	expiredAt  atomic.Int64  // ms: when ids were last looked through
 	counters   counters
 }
 
 // statePartition is one partition of the transaction log.
 type statePartition struct {
 	topic.Partition
+	// log is the one that was read. A write goes to it or nowhere: another one in
+	// its place may have lost what is known here, and is read first.
+	log atomic.Pointer[log.Log]
 	// unsure says that a write failed in a way that may have left it there: what
 	// the log holds is read again before anything is decided on.
 	unsure atomic.Bool
@@ -46,34 +50,52 @@ type counters struct {
 
 // Open reads the transaction log, carries on what it says was decided, and ends
 // open transactions in partitions that it does not know of. On return all of
-// that is published.
+// that is published, and what aborts a transaction that lost something is safe.
 //
 // Errors: *RecordError, those of the logs.
 func Open(ctx context.Context, o Options, p Participants) (*Coordinator, error) {
-	c := &Coordinator{o: o.withDefaults(), p: p, seed: maphash.MakeSeed()}
+	c := &Coordinator{o: o.withDefaults(), p: p, seed: maphash.MakeSeed(), slow: make(chan struct{}, slowMax)}
 	c.background, c.stop = context.WithCancel(context.Background())
 	c.ids.reserve = p.ReserveIDs
+	c.retries.wake, c.retries.urgent = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.states = make([]statePartition, p.StatePartitions())
+	if len(c.states) == 0 && !o.ReadOnly {
+		return nil, fmt.Errorf("%w: the transaction log has no partitions", ErrInvalidRequest)
+	}
 	for i := range c.shards {
 		c.shards[i].entries = map[string]*entry{}
 	}
-	for i := range c.states {
-		c.states[i].Partition = topic.Partition{Topic: topic.TransactionState, Index: int32(i)}
-		if err := c.load(ctx, i); err != nil {
-			c.stop()
-			return nil, fmt.Errorf("read the transaction log: %w", err)
-		}
+	if err := c.start(ctx); err != nil {
+		c.Close()
+		return nil, err
 	}
-	if err := c.sweep(ctx); err != nil {
-		c.stop()
-		return nil, fmt.Errorf("end orphaned transactions: %w", err)
-	}
-	c.resumeAll()
 	c.expiredAt.Store(c.now())
-	if !c.o.Manual {
+	if !c.o.Manual && !c.o.ReadOnly {
 		c.work.Go(c.loop) // ends with background
 	}
 	return c, nil
+}
+
+func (c *Coordinator) start(ctx context.Context) error {
+	for i := range c.states {
+		c.states[i].Partition = topic.Partition{Topic: topic.TransactionState, Index: int32(i)}
+		if err := c.load(ctx, i); err != nil {
+			return fmt.Errorf("read the transaction log: %w", err)
+		}
+	}
+	if c.o.ReadOnly {
+		return nil
+	}
+	for i := range c.states {
+		c.resume(i)
+	}
+	if err := c.abortTorn(ctx); err != nil {
+		return fmt.Errorf("abort transactions that lost something: %w", err)
+	}
+	if err := c.sweep(ctx); err != nil {
+		return fmt.Errorf("end orphaned transactions: %w", err)
+	}
+	return nil
 }
 
 // Close ends the coordinator's own work. Decisions that are not carried out yet
@@ -83,20 +105,37 @@ func (c *Coordinator) Close() {
 		return
 	}
 	c.stop()
-	c.retries.end(&c.work)
 	c.work.Wait()
 }
 
 // loop does what is due until Close.
 func (c *Coordinator) loop() {
-	tick := time.NewTicker(c.o.AbortInterval)
-	defer tick.Stop()
-	for {
+	look := time.NewTicker(c.o.AbortInterval)
+	defer look.Stop()
+	retry, pause := time.NewTimer(0), retryAfter
+	defer retry.Stop()
+	for armed := true; ; {
+		progress := true
 		select {
 		case <-c.background.Done():
 			return
-		case <-tick.C:
-			c.Work(c.background)
+		case <-look.C:
+			c.look(c.background)
+			continue
+		case <-c.retries.wake:
+			if armed && pause == retryAfter {
+				continue
+			}
+		case <-c.retries.urgent:
+			c.retryAll(c.background, true)
+		case <-retry.C:
+			progress = c.retryAll(c.background, true)
+		}
+		if pause = min(2*pause, retryAfterMax); progress {
+			pause = retryAfter
+		}
+		if armed = c.retries.waiting(); armed {
+			retry.Reset(pause)
 		}
 	}
 }
@@ -105,7 +144,17 @@ func (c *Coordinator) loop() {
 // and tries completions again that failed. The coordinator does it by itself
 // unless Options.Manual is set.
 func (c *Coordinator) Work(ctx context.Context) {
-	c.retryAll()
+	if c.closed.Load() || c.o.ReadOnly {
+		return
+	}
+	if c.retryAll(ctx, false); c.retries.waiting() {
+		c.retries.signal(false) // the loop may have found nothing meanwhile
+	}
+	c.look(ctx)
+}
+
+// look goes through what is known.
+func (c *Coordinator) look(ctx context.Context) {
 	c.abortExpired(ctx)
 	c.forgetExpired(ctx)
 }
@@ -115,8 +164,16 @@ func (c *Coordinator) now() int64 { return c.o.Now().UnixMilli() }
 // statePartitionOf is where the records of an id are.
 func (c *Coordinator) statePartitionOf(id string) int { return PartitionOf(id, len(c.states)) }
 
-// usable makes sure that what is known of an id is what its log holds.
+// usable makes sure that what is known of an id may be changed.
 func (c *Coordinator) usable(ctx context.Context, id string) error {
+	if c.o.ReadOnly {
+		return log.ErrReadOnly
+	}
+	return c.current(ctx, id)
+}
+
+// current makes sure that what is known of an id is what its log holds.
+func (c *Coordinator) current(ctx context.Context, id string) error {
 	switch {
 	case c.closed.Load():
 		return ErrClosed
@@ -128,11 +185,18 @@ func (c *Coordinator) usable(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n := c.statePartitionOf(id)
-	if !c.states[n].unsure.Load() {
+	if len(c.states) == 0 { // a directory that is only read, and never had a transaction
 		return nil
 	}
-	return c.reload(ctx, n)
+	p := &c.states[c.statePartitionOf(id)]
+	l, err := c.p.Partition(p.Partition)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if !p.unsure.Load() && p.log.Load() == l {
+		return nil
+	}
+	return c.reload(ctx, c.statePartitionOf(id))
 }
 
 // idBytesMax is the longest transactional id that a record can hold.
@@ -162,55 +226,11 @@ func (c *Coordinator) Metrics() Metrics {
 	return m
 }
 
-// ids hands producer ids out, from blocks that were reserved.
-type ids struct {
-	reserve func(ctx context.Context, n int) (int64, error)
-
-	mu        sync.Mutex // held while a block is reserved: who comes meanwhile needs it too
-	next, end int64
-}
-
-// idBlock is how many ids are reserved at once.
-const idBlock = 1000
-
-func (i *ids) take(ctx context.Context) (int64, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.next == i.end {
-		first, err := i.reserve(ctx, idBlock)
-		if err != nil {
-			return 0, fmt.Errorf("%w: reserve producer ids: %w", ErrUnavailable, err)
-		}
-		i.next, i.end = first, first+idBlock
-	}
-	i.next++
-	return i.next - 1, nil
-}
-
-// NewProducerID gives an idempotent producer without transactions an identity
-// that nobody had.
-func (c *Coordinator) NewProducerID(ctx context.Context) (batch.Producer, error) {
-	if c.closed.Load() {
-		return none, ErrClosed
-	}
-	id, err := c.ids.take(ctx)
-	if err != nil {
-		return none, err
-	}
-	return batch.Producer{ID: id}, nil
-}
-
-// wait returns once what is published in these partitions is visible, and safe
-// at a level if that is stronger than theirs. Partitions that are gone are
-// skipped.
+// wait returns once what is published in these logs is visible, and safe at a
+// level if that is stronger than theirs.
 func (c *Coordinator) wait(ctx context.Context, ends []position, level log.Durability) error {
-	for i := range ends {
-		e := &ends[i]
-		err := e.log.Wait(ctx, log.FrontierHighWatermark, e.end)
-		if err == nil && level == log.DurabilityFsync {
-			err = e.log.Wait(ctx, log.FrontierDurable, e.end)
-		}
-		if err != nil {
+	for _, e := range ends {
+		if err := e.log.Await(ctx, e.end, level); err != nil {
 			return err
 		}
 	}

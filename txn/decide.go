@@ -19,6 +19,9 @@ type decision struct {
 	// 0, or as NextID of a decision.
 	fresh bool
 	fence bool // the open transaction is to be aborted first, then ask again
+	// memory is that of target's partitions, if it is not the one of the state
+	// before; nil: they have none, or the same.
+	memory *partitionList
 }
 
 // none is the producer of a request that names none.
@@ -72,8 +75,9 @@ func decideInit(s subject, expected batch.Producer, timeoutMs int32, now int64) 
 }
 
 // decideAdd is for partitions that take part from now on; tv2: a producer whose
-// epoch rises with every transaction wrote to them.
-func decideAdd(s subject, p batch.Producer, list []topic.Partition, tv2 bool, now int64) (decision, error) {
+// epoch rises with every transaction wrote to them. All that take part are
+// listed in memory.
+func decideAdd(s subject, p batch.Producer, list []topic.Partition, tv2 bool, now int64, memory *partitionList) (decision, error) {
 	switch {
 	case s.Transaction == nil:
 		return decision{}, unknown()
@@ -86,16 +90,17 @@ func decideAdd(s subject, p batch.Producer, list []topic.Partition, tv2 bool, no
 	if s.State.prepared() {
 		return decision{}, ErrConcurrent
 	}
-	if s.State == Ongoing && len(s.missing(list)) == 0 {
+	if s.State == Ongoing && s.hasAll(list) {
 		return decision{target: *s.Transaction}, nil
 	}
-	d := decision{log: true, target: *s.Transaction}
+	d := decision{log: true, target: *s.Transaction, memory: memory}
 	t := &d.target
 	t.PrevID, t.UpdatedMs = s.Producer.ID, now
 	if s.State != Ongoing {
 		t.State, t.Partitions, t.StartMs = Ongoing, nil, now
 	}
-	t.Partitions = t.union(list)
+	memory.list = t.union(memory.list, list)
+	t.Partitions = memory.list
 	if t.ClientVersion = 0; tv2 {
 		t.ClientVersion = 2
 	}
@@ -221,6 +226,36 @@ func decideFence(s subject, tv2 bool, now int64) decision {
 	return d
 }
 
+// decideRaise gives an id an epoch above one that a partition knows of its
+// producer: so whoever wrote there is fenced, and the end that it asks for later
+// is not answered like that of another transaction. What is open is aborted. The
+// epoch is the one for markers. Of a decision nothing is changed any more.
+func decideRaise(s subject, known int16, tv2 bool, now int64) (d decision, markers int16) {
+	known = max(known, s.Producer.Epoch)
+	if s.State.prepared() {
+		return decision{}, known
+	}
+	raised := *s.Transaction
+	raised.Producer.Epoch = known
+	if s.State == Ongoing {
+		d = decideFence(subject{&raised, s.pending}, tv2, now)
+		if known > s.Producer.Epoch {
+			d.target.LastEpoch = -1
+		}
+		return d, d.target.Producer.Epoch
+	}
+	d = decision{log: true, target: raised}
+	t := &d.target
+	t.State, t.Partitions, t.StartMs, t.UpdatedMs = Empty, nil, -1, now
+	t.PrevID, t.LastEpoch, t.ClientVersion = s.Producer.ID, -1, 0
+	if known >= epochsUsed {
+		d.fresh, t.Producer.Epoch = true, 0
+		return d, lastEpoch
+	}
+	t.Producer.Epoch++
+	return d, t.Producer.Epoch
+}
+
 // decideComplete is what follows when all markers of a decision are in their
 // partitions.
 func decideComplete(t *Transaction, now int64) Transaction {
@@ -235,7 +270,7 @@ func decideComplete(t *Transaction, now int64) Transaction {
 
 // decideExpire tells whether an id is to be forgotten that was not used since.
 func decideExpire(s subject, since int64) bool {
-	return s.pending == pendingNone && s.State.expirable() && s.UpdatedMs <= since
+	return s.Transaction != nil && s.pending == pendingNone && s.State.expirable() && s.UpdatedMs <= since
 }
 
 // identify tells whether p is the producer of the id.

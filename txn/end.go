@@ -3,10 +3,8 @@ package txn
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/oncelog/oncelog/batch"
-	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/log"
 )
 
@@ -16,8 +14,9 @@ type EndOptions struct {
 	// TV2 says that the producer's epoch rises with every transaction. It gets
 	// its next identity as the answer.
 	TV2 bool
-	// Async answers once the decision is safe. Until its markers are in their
-	// partitions the id answers ErrConcurrent.
+	// Async answers once the decision is safe: readers may see the transaction
+	// later. Until its markers are in their partitions, which is the case already
+	// unless one does not serve, the id answers ErrConcurrent.
 	Async bool
 	// Durability strengthens what the answer promises beyond the levels of the
 	// partitions.
@@ -41,14 +40,11 @@ func (c *Coordinator) End(ctx context.Context, id string, p batch.Producer, o En
 	if err := c.usable(ctx, id); err != nil {
 		return none, err
 	}
-	if err := c.secure(ctx, id, p); err != nil {
-		return none, err
-	}
 	d, at, err := c.change(ctx, id, func(s subject) (decision, error) {
 		return decideEnd(s, p, o.Commit, o.TV2, c.now())
 	})
 	if err != nil {
-		if errors.Is(err, log.ErrOutcomeUnknown) || errors.Is(err, log.ErrLatched) {
+		if errors.Is(err, log.ErrOutcomeUnknown) { // the decision may be in the log
 			err = errors.Join(ErrOutcomeUnknown, err)
 		}
 		return none, err
@@ -71,37 +67,15 @@ func (c *Coordinator) End(ctx context.Context, id string, p batch.Producer, o En
 	return next, nil
 }
 
-// secure is the barrier before a decision: all that it commits must survive
-// whenever it does.
-func (c *Coordinator) secure(ctx context.Context, id string, p batch.Producer) error {
-	s := c.shard(id)
-	s.mu.Lock()
-	e := s.entries[id]
-	var list []topic.Partition
-	if e != nil && e.t.State == Ongoing && e.t.Producer == p {
-		list = e.t.Partitions
-	}
-	s.mu.Unlock()
-	if list == nil {
-		return nil
-	}
-	if err := c.barrier(ctx, id, list); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return nil
-}
-
-// waitState waits for the transaction log up to its end.
+// waitState waits for the transaction log up to its end: what it says was
+// published before.
 func (c *Coordinator) waitState(ctx context.Context, id string, level log.Durability) error {
-	l, err := c.p.Partition(c.states[c.statePartitionOf(id)].Partition)
-	if err != nil {
-		return errors.Join(ErrUnavailable, err)
-	}
-	return c.unknown(c.wait(ctx, []position{{l, l.Frontiers().LogEnd}}, level))
+	l := c.states[c.statePartitionOf(id)].log.Load()
+	return unsure(l.Await(ctx, l.Frontiers().LogEnd, level))
 }
 
-// unknown is the error of a wait that ended early.
-func (c *Coordinator) unknown(err error) error {
+// unsure is the error of a wait that ended early.
+func unsure(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -110,25 +84,42 @@ func (c *Coordinator) unknown(err error) error {
 
 // finish carries a decision out and waits as far as the options say.
 func (c *Coordinator) finish(ctx context.Context, id string, at position, o EndOptions) error {
-	if err := c.barrier(c.background, id, nil); err != nil {
-		c.again(id)
-		return c.unknown(err)
+	k := c.claim(id, false)
+	if k == nil { // the log was read anew meanwhile, and it is being resumed
+		return c.settled(ctx, id, o)
 	}
-	ends, done := c.complete(id, false)
-	defer ends.release()
-	if o.Async {
-		return c.unknown(c.wait(ctx, []position{at}, o.Durability))
-	}
+	defer k.release()
+	done, busy := c.carry(k, c.o.Manual)
 	if !done {
-		if err := c.Settle(ctx, id); err != nil {
-			return c.unknown(err)
-		}
-		return c.waitState(ctx, id, o.Durability)
+		c.again(id, busy)
 	}
-	return c.unknown(c.wait(ctx, ends.list, o.Durability))
+	switch {
+	case o.Async:
+		return unsure(c.wait(ctx, []position{at}, o.Durability))
+	case !done:
+		return c.settled(ctx, id, o)
+	}
+	return unsure(c.wait(ctx, k.ends, o.Durability))
 }
 
-// carryOut is finish for a decision that nobody waits for.
-func (c *Coordinator) carryOut(ctx context.Context, id string, at position) error {
-	return c.finish(ctx, id, at, EndOptions{Async: true})
+// settled waits for a decision that others carry out.
+func (c *Coordinator) settled(ctx context.Context, id string, o EndOptions) error {
+	if !o.Async {
+		if err := c.Settle(ctx, id); err != nil {
+			return unsure(err)
+		}
+	}
+	return c.waitState(ctx, id, o.Durability)
+}
+
+// abandon carries out a decision that nobody waits for.
+func (c *Coordinator) abandon(id string, again bool) {
+	k := c.claim(id, again)
+	if k == nil {
+		return
+	}
+	defer k.release()
+	if done, busy := c.carry(k, c.o.Manual); !done {
+		c.again(id, busy)
+	}
 }

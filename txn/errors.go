@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -14,13 +15,17 @@ var (
 	// another request for it is under way. Try again soon.
 	ErrConcurrent = errors.New("txn: a change of this transactional id is under way")
 
-	// ErrUnavailable: the transaction log cannot be written now, or its partition
-	// is not here. Try again once it can.
-	ErrUnavailable = errors.New("txn: the transaction log is not available")
+	// ErrUnavailable: the transaction log cannot be written now, or a partition
+	// does not serve. Try again once it does.
+	ErrUnavailable = errors.New("txn: not available")
 
 	// ErrNotInTransaction: the partition was not added to the transaction. Abort
 	// it.
 	ErrNotInTransaction = errors.New("txn: partition is not part of the transaction")
+
+	// ErrTooManyPartitions: a record of the transaction log could not list them
+	// all. Abort the transaction, and make smaller ones.
+	ErrTooManyPartitions = errors.New("txn: too many partitions in a transaction")
 
 	// ErrProducerFenced: a newer producer with the same transactional id was
 	// initialised, or its transaction was aborted for it. Fatal.
@@ -120,9 +125,10 @@ func ClassOf(err error) Class {
 	switch {
 	case errors.Is(err, log.ErrOutcomeUnknown):
 		return ClassUnknown
-	case errors.Is(err, ErrConcurrent), errors.Is(err, ErrUnavailable), errors.Is(err, log.ErrNoSpace):
+	case errors.Is(err, ErrConcurrent), errors.Is(err, ErrUnavailable), errors.Is(err, log.ErrNoSpace), errors.Is(err, log.ErrBusy),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return ClassRetriable
-	case errors.Is(err, ErrNotInTransaction):
+	case errors.Is(err, ErrNotInTransaction), errors.Is(err, ErrTooManyPartitions):
 		return ClassAbortable
 	}
 	return ClassFatal

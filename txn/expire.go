@@ -2,10 +2,7 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/oncelog/oncelog/log"
 )
 
 // abortExpired aborts transactions that are open for longer than they may be. A
@@ -26,7 +23,7 @@ func (c *Coordinator) abortExpired(ctx context.Context) {
 			continue
 		}
 		// What fails now is found again by the next look.
-		_ = c.fence(ctx, id, EventTimedOut)
+		_, _ = c.fence(ctx, id, EventTimedOut)
 	}
 }
 
@@ -50,61 +47,53 @@ func (c *Coordinator) forgetExpired(ctx context.Context) {
 	})
 	for n, list := range ids {
 		for len(list) > 0 && ctx.Err() == nil && !c.states[n].unsure.Load() {
-			k := min(len(list), c.o.ExpiryBatch)
-			c.forget(ctx, n, list[:k], since)
-			list = list[k:]
+			list = list[c.forget(ctx, n, list[:min(len(list), c.o.ExpiryBatch)], since):]
 		}
 	}
 }
 
+// forgetBytes bounds a batch of tombstones.
+const forgetBytes = 512 << 10
+
 // forget writes tombstones for ids of one partition, those that are still unused.
-func (c *Coordinator) forget(ctx context.Context, n int, ids []string, since int64) {
+// It answers how many of the list it dealt with.
+func (c *Coordinator) forget(ctx context.Context, n int, ids []string, since int64) int {
 	w := writers.Get().(*writer)
 	defer writers.Put(w)
 	w.reset()
-	going := ids[:0:0]
-	for _, id := range ids {
-		s := c.shard(id)
+	l := c.states[n].log.Load()
+	var going []*entry
+	dealt := 0
+	for ; dealt < len(ids) && (dealt == 0 || w.builder.Len() < forgetBytes); dealt++ {
+		s := c.shard(ids[dealt])
 		s.mu.Lock()
-		if e := s.entries[id]; e != nil && decideExpire(e.subject(), since) {
+		if e := s.entries[ids[dealt]]; e != nil && decideExpire(e.subject(), since) {
 			e.pending = Dead
-			going = append(going, id)
-			w.add(c.now(), id, nil)
+			going = append(going, e)
+			w.add(c.now(), e.id, nil)
 		}
 		s.mu.Unlock()
 	}
 	if len(going) == 0 {
-		return
+		return dealt
 	}
-	err := c.publish(ctx, n, w)
-	for _, id := range going {
-		s := c.shard(id)
+	b, err := w.finish()
+	if err == nil {
+		_, err = c.publish(ctx, n, l, b)
+	}
+	for _, e := range going {
+		s := c.shard(e.id)
 		s.mu.Lock()
-		e := s.entries[id]
-		if err == nil {
-			delete(s.entries, id)
+		gone := err == nil && c.states[n].log.Load() == l
+		if gone && s.entries[e.id] == e {
+			delete(s.entries, e.id)
 		}
 		e.settle()
 		s.mu.Unlock()
-		if err == nil {
+		if gone {
 			c.counters.expired.Add(1)
-			c.o.Events(Event{Kind: EventExpired, TransactionalID: id})
+			c.o.Events(Event{Kind: EventExpired, TransactionalID: e.id})
 		}
 	}
-}
-
-func (c *Coordinator) publish(ctx context.Context, n int, w *writer) error {
-	b, err := w.finish()
-	if err != nil {
-		return err
-	}
-	l, err := c.p.Partition(c.states[n].Partition)
-	if err != nil {
-		return err
-	}
-	_, err = l.Append(ctx, b, log.AppendOptions{NoWait: true, Origin: log.OriginCoordinator})
-	if err != nil && !errors.Is(err, log.ErrNoSpace) {
-		c.states[n].unsure.Store(true)
-	}
-	return err
+	return dealt
 }

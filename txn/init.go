@@ -74,13 +74,17 @@ func (c *Coordinator) init(ctx context.Context, id string, o InitOptions) (batch
 		return none, err
 	}
 	if d.fence {
-		if err := c.fence(ctx, id, EventFenced); err != nil {
+		at, err := c.fence(ctx, id, EventFenced)
+		if err == nil && at.log != nil && !o.Wait {
+			err = unsure(c.wait(ctx, []position{at}, log.DurabilityDefault))
+		}
+		if err != nil {
 			return none, err
 		}
 		return none, fmt.Errorf("%w: the open transaction of its last producer is being aborted", ErrConcurrent)
 	}
 	if err := c.wait(ctx, []position{at}, log.DurabilityDefault); err != nil {
-		return none, fmt.Errorf("%w: %w", log.ErrOutcomeUnknown, err)
+		return none, unsure(err)
 	}
 	return d.target.Producer, nil
 }
@@ -110,8 +114,9 @@ func (c *Coordinator) know(ctx context.Context, id string) error {
 }
 
 // fence aborts the open transaction of an id, with an epoch that its producer
-// does not have.
-func (c *Coordinator) fence(ctx context.Context, id string, why EventKind) error {
+// does not have. It waits for nothing; the position is that of the decision, and
+// has no log if there was nothing to abort.
+func (c *Coordinator) fence(ctx context.Context, id string, why EventKind) (position, error) {
 	d, at, err := c.change(ctx, id, func(s subject) (decision, error) {
 		switch {
 		case s.Transaction == nil:
@@ -124,7 +129,7 @@ func (c *Coordinator) fence(ctx context.Context, id string, why EventKind) error
 		return decideFence(s, !c.o.TV1, c.now()), nil
 	})
 	if err != nil || !d.log {
-		return err
+		return position{}, err
 	}
 	c.counters.aborted.Add(1)
 	if why == EventTimedOut {
@@ -133,5 +138,6 @@ func (c *Coordinator) fence(ctx context.Context, id string, why EventKind) error
 		c.counters.fenced.Add(1)
 	}
 	c.o.Events(Event{Kind: why, TransactionalID: id, Producer: d.target.Producer.ID})
-	return c.carryOut(ctx, id, at)
+	c.abandon(id, false)
+	return at, nil
 }

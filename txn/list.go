@@ -45,7 +45,7 @@ func (e *entry) describe() Description {
 // Describe tells what is known of a transactional id. Errors: ErrUnknownID,
 // ErrInvalidRequest, ErrUnavailable, ErrClosed.
 func (c *Coordinator) Describe(ctx context.Context, id string) (Description, error) {
-	if err := c.usable(ctx, id); err != nil {
+	if err := c.current(ctx, id); err != nil {
 		return Description{}, err
 	}
 	s := c.shard(id)
@@ -107,7 +107,11 @@ func (c *Coordinator) Abort(ctx context.Context, id string) error {
 	if d.State != Ongoing {
 		return fmt.Errorf("%w: abort of %q in state %s", ErrInvalidState, id, d.State)
 	}
-	return c.fence(ctx, id, EventFenced)
+	at, err := c.fence(ctx, id, EventFenced)
+	if err != nil || at.log == nil {
+		return err
+	}
+	return unsure(c.wait(ctx, []position{at}, log.DurabilityDefault))
 }
 
 // Hanging is an open transaction in a partition that no coordinator will end.
@@ -126,7 +130,11 @@ func (c *Coordinator) Hanging(ctx context.Context, age time.Duration) ([]Hanging
 		age = c.o.TimeoutMax + 5*time.Minute
 	}
 	ids := map[int64]Transaction{}
-	c.each(func(e *entry) { ids[e.t.Producer.ID] = e.t })
+	c.each(func(e *entry) {
+		t := e.t
+		t.Partitions = slices.Clone(t.Partitions)
+		ids[t.Producer.ID] = t
+	})
 	var found []Hanging
 	for tp := range c.p.All() {
 		if err := ctx.Err(); err != nil {
@@ -139,7 +147,7 @@ func (c *Coordinator) Hanging(ctx context.Context, age time.Duration) ([]Hanging
 		for _, open := range l.Ongoing() {
 			t, known := ids[open.Producer.ID]
 			if known && t.has(tp) && (t.State == Ongoing || t.State.prepared()) {
-				continue
+				continue // the coordinator ends it
 			}
 			if c.now()-open.LastTimestamp < age.Milliseconds() {
 				continue

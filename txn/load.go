@@ -20,6 +20,8 @@ func (c *Coordinator) load(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+	// The log first: who wrote to the one before learns that it does not count.
+	c.states[n].log.Store(l)
 	c.install(n, found)
 	return nil
 }
@@ -84,15 +86,20 @@ func (c *Coordinator) fold(found map[string]Transaction, n int, r *batch.Record)
 }
 
 // install makes what was read the state of a partition's ids. Where something is
-// under way, its end tells.
+// under way it goes on to fail, since it was for the log before.
 func (c *Coordinator) install(n int, found map[string]Transaction) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
 		for id, e := range s.entries {
-			if _, there := found[id]; !there && c.statePartitionOf(id) == n && (e.pending == pendingNone || e.t.State.prepared()) {
-				delete(s.entries, id)
+			if _, there := found[id]; there || c.statePartitionOf(id) != n {
+				continue
 			}
+			if e.t.State.prepared() {
+				e.t.State = Dead // whoever waits for its end has it
+				e.settle()
+			}
+			delete(s.entries, id)
 		}
 		s.mu.Unlock()
 	}
@@ -104,46 +111,55 @@ func (c *Coordinator) install(n int, found map[string]Transaction) {
 			e = &entry{id: id, pending: pendingNone}
 			s.entries[id] = e
 		}
-		if e.pending == pendingNone || e.t.State.prepared() {
-			e.apply(t)
+		waits := e.pending != pendingNone && !e.t.State.prepared()
+		e.memory = nil // somebody may still have it
+		if e.apply(t); !waits {
 			e.settle()
 		}
 		s.mu.Unlock()
 	}
 }
 
-// reload reads a partition again after a write to it that may have failed or
-// not. The log must have been opened again before.
+// reload reads a partition again once it was opened again, and carries on what it
+// says was decided: after a write that may have failed or not, what it holds then
+// counts.
 func (c *Coordinator) reload(ctx context.Context, n int) error {
+	read, err := c.readAgain(ctx, n)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if read {
+		c.resume(n)
+	}
+	return nil
+}
+
+// readAgain tells whether there was a need to.
+func (c *Coordinator) readAgain(ctx context.Context, n int) (bool, error) {
 	p := &c.states[n]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.unsure.Load() {
-		return nil
-	}
 	l, err := c.p.Partition(p.Partition)
 	if err == nil {
 		err = l.Failed()
 	}
 	if err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return false, err
+	}
+	if p.log.Load() == l {
+		// Somebody was quicker; or what failed was refused, and is not in the log.
+		p.unsure.Store(false)
+		return false, nil
+	}
+	p.unsure.Store(true)
+	if err := c.load(ctx, n); err != nil {
+		return false, err
 	}
 	p.unsure.Store(false)
-	if err := c.load(ctx, n); err != nil {
-		p.unsure.Store(true)
-		return errors.Join(ErrUnavailable, err)
-	}
-	c.resume(n)
-	return nil
+	return true, nil
 }
 
-// resumeAll carries on what was decided.
-func (c *Coordinator) resumeAll() {
-	for n := range c.states {
-		c.resume(n)
-	}
-}
-
+// resume carries on what was decided in one partition.
 func (c *Coordinator) resume(n int) {
 	var ids []string
 	c.each(func(e *entry) {
@@ -153,7 +169,6 @@ func (c *Coordinator) resume(n int) {
 	})
 	for _, id := range ids {
 		c.o.Events(Event{Kind: EventResumed, TransactionalID: id})
-		ends, _ := c.complete(id, true)
-		ends.release()
+		c.abandon(id, true)
 	}
 }

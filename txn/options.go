@@ -21,6 +21,14 @@ type Options struct {
 	// they speak.
 	TV1 bool
 
+	// ReadOnly reads the transaction log and changes nothing: what would, answers
+	// log.ErrReadOnly.
+	ReadOnly bool
+	// Torn tells of a partition that it may have lost what was published in it: it
+	// is kept in the page cache, and power was lost since. Open aborts the open
+	// transactions that such a partition takes part in. nil: none.
+	Torn func(topic.Partition) bool
+
 	Now    func() time.Time // nil: time.Now
 	Events func(Event)      // nil: none; called without locks, must not call the coordinator
 	// Manual says that nothing happens by itself: Work does what is due.
@@ -39,6 +47,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ExpiryBatch == 0 {
 		o.ExpiryBatch = 1000
+	}
+	if o.Torn == nil {
+		o.Torn = func(topic.Partition) bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -64,7 +75,7 @@ type Participants interface {
 	OffsetsPartitions() int
 	// Barrier returns once everything published in these partitions survives
 	// whatever is published from then on: at once where one commit journal orders
-	// all of it.
+	// all of it. It must not keep the list.
 	Barrier(context.Context, []topic.Partition) error
 	// ReserveIDs gives a block of n producer ids that nobody had, durably.
 	ReserveIDs(ctx context.Context, n int) (first int64, err error)
@@ -92,13 +103,14 @@ const (
 	EventOrphanEnded                       // an open transaction that the log does not know was aborted
 	EventMarkerFailed                      // a marker cannot be written now and is tried again
 	EventMarkerVoid                        // a partition has a newer epoch than the marker: nothing is left to end there
+	EventTorn                              // an open transaction was aborted, since it may have lost something
 	EventSkipped                           // a record of the transaction log has a version that is not known
 )
 
 // String is for logs.
 func (k EventKind) String() string {
 	names := [...]string{"", "transaction timed out", "producer fenced", "transactional id expired", "decision resumed",
-		"orphaned transaction ended", "marker failed", "marker void", "record skipped"}
+		"orphaned transaction ended", "marker failed", "marker void", "torn transaction aborted", "record skipped"}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("EventKind(%d)", k)
 	}

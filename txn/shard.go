@@ -3,9 +3,11 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 
+	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/invariant"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/log"
@@ -27,10 +29,32 @@ type entry struct {
 	id      string
 	t       Transaction // as the log has it
 	pending State       // where it is on its way to; pendingNone
+	// memory is that of t.Partitions; nil: they have some of their own. Whoever
+	// has them without the lock has changed the pending state, or claimed the
+	// decision.
+	memory *partitionList
 	// left are the partitions of a decision that have no marker yet.
 	left []topic.Partition
+	// carried says that somebody carries the decision out: nobody else does, or
+	// the second to say Complete might say it of the next transaction.
+	carried bool
+	told    bool // of a marker that failed
 	// settled is closed when pending ends; nil: nobody waits.
 	settled chan struct{}
+}
+
+// partitionList is memory that is used again.
+type partitionList struct{ list []topic.Partition }
+
+var partitionLists = sync.Pool{New: func() any { return new(partitionList) }}
+
+// hold has the partitions of the state lie in m from now on.
+func (e *entry) hold(m *partitionList) {
+	if e.memory != nil && e.memory != m {
+		clear(e.memory.list)
+		partitionLists.Put(e.memory)
+	}
+	e.memory = m
 }
 
 func (e *entry) subject() subject {
@@ -44,7 +68,7 @@ func (e *entry) subject() subject {
 func (e *entry) apply(t Transaction) {
 	e.t = t
 	if e.left = nil; t.State.prepared() {
-		e.left = t.Partitions
+		e.left, e.told = t.Partitions, false
 	}
 }
 
@@ -82,9 +106,13 @@ func (c *Coordinator) each(do func(*entry)) {
 // decided, with the producer ids filled in, and where the record ends in the
 // log; the log is nil if there was nothing to log.
 func (c *Coordinator) change(ctx context.Context, id string, decide func(subject) (decision, error)) (decision, position, error) {
-	s := c.shard(id)
+	s, p := c.shard(id), &c.states[c.statePartitionOf(id)]
 	s.mu.Lock()
-	e := s.entries[id]
+	if p.unsure.Load() {
+		s.mu.Unlock()
+		return decision{}, position{}, fmt.Errorf("%w: it is about to be read again", ErrUnavailable)
+	}
+	e, l := s.entries[id], p.log.Load()
 	d, err := decide(e.subject())
 	if err != nil || !d.log {
 		s.mu.Unlock()
@@ -93,63 +121,74 @@ func (c *Coordinator) change(ctx context.Context, id string, decide func(subject
 	e.pending = d.target.State
 	s.mu.Unlock()
 
-	var at position
-	if d.fresh {
-		err = c.refresh(ctx, &d.target)
-	}
-	if err == nil {
-		at, err = c.write(ctx, id, &d.target)
-	}
+	at, err := c.logDecision(ctx, id, l, &d)
 	s.mu.Lock()
-	if err == nil {
-		from, to := e.t.State, d.target.State
-		invariant.Check(from == to || follows(from, to, true), "%q goes from %s to %s", id, from, to)
-		e.apply(d.target)
+	defer s.mu.Unlock()
+	if err == nil && p.log.Load() != l { // what was read since tells
+		err = errors.Join(ErrUnavailable, log.ErrOutcomeUnknown)
 	}
-	if e.settle(); err != nil && e.t.Producer.Epoch < 0 {
+	if err == nil {
+		if invariant.Enabled {
+			if broken := breaks(&e.t, &d.target); broken != "" {
+				invariant.Check(false, "%q from %+v to %+v: %s", id, e.t, d.target, broken)
+			}
+		}
+		e.apply(d.target)
+		if d.memory != nil || len(d.target.Partitions) == 0 {
+			e.hold(d.memory)
+		}
+	}
+	if e.settle(); err != nil && e.t.Producer.Epoch == batch.None && s.entries[id] == e {
 		delete(s.entries, id) // made for a producer that was never logged
 	}
-	s.mu.Unlock()
 	return d, at, err
 }
 
-// refresh gives a target the producer id that it needs.
-func (c *Coordinator) refresh(ctx context.Context, t *Transaction) error {
-	id, err := c.ids.take(ctx)
-	if err != nil {
-		return err
+// logDecision fetches the producer id that a decision needs, sees to it that what
+// it commits is safe, and publishes it.
+func (c *Coordinator) logDecision(ctx context.Context, id string, l *log.Log, d *decision) (position, error) {
+	if d.fresh {
+		fresh, err := c.ids.take(ctx)
+		if err != nil {
+			return position{}, err
+		}
+		if d.target.State.prepared() {
+			d.target.NextID = fresh
+		} else {
+			d.target.Producer.ID = fresh
+		}
 	}
-	if t.State.prepared() {
-		t.NextID = id
-	} else {
-		t.Producer.ID = id
+	if d.target.State == PrepareCommit {
+		if err := c.p.Barrier(ctx, d.target.Partitions); err != nil {
+			return position{}, fmt.Errorf("%w: make safe what is to be committed: %w", ErrUnavailable, err)
+		}
 	}
-	return nil
+	return c.write(ctx, id, l, &d.target)
 }
 
-// write publishes a record. An error that leaves open whether it is in the log
-// has it read again before the next decision.
-func (c *Coordinator) write(ctx context.Context, id string, t *Transaction) (position, error) {
-	n := c.statePartitionOf(id)
-	l, err := c.p.Partition(c.states[n].Partition)
-	if err != nil {
-		return position{}, errors.Join(ErrUnavailable, err)
+// breaks tells what is wrong with a transition; "": nothing.
+func breaks(from, to *Transaction) string {
+	switch e, f := to.Producer.Epoch, from.Producer.Epoch; {
+	case from.State != to.State && !follows(from.State, to.State, true):
+		return "there is no such transition"
+	case to.Producer.ID == from.Producer.ID && e < f, to.Producer.ID != from.Producer.ID && e != 0 && f != batch.None:
+		return "the epoch goes back"
+	case to.PrevID != from.Producer.ID && to.State != Empty:
+		return "the producer id before is another"
+	case to.State == Empty && (len(to.Partitions) > 0 || to.StartMs != -1):
+		return "there is a transaction where there is none"
+	case to.State != Empty && to.StartMs < 0:
+		return "it has no beginning"
+	case from.State == Ongoing && to.State == Ongoing && len(to.missing(from.Partitions)) > 0:
+		return "partitions are missing"
+	case from.State == Ongoing && to.State.prepared() && len(to.Partitions) != len(from.Partitions):
+		return "the partitions are others"
+	case to.State.prepared() && to.TimeoutMs != from.TimeoutMs:
+		return "the timeout is another"
+	case from.State.prepared() && len(to.Partitions) > 0:
+		return "partitions are left"
 	}
-	w := writers.Get().(*writer)
-	defer writers.Put(w)
-	b, err := w.record(id, t)
-	if err != nil {
-		return position{}, err
-	}
-	a, err := l.Append(ctx, b, log.AppendOptions{NoWait: true, Origin: log.OriginCoordinator})
-	switch {
-	case err == nil:
-		return position{l, a.LastOffset + 1}, nil
-	case errors.Is(err, log.ErrNoSpace), ctx.Err() != nil && !errors.Is(err, log.ErrOutcomeUnknown):
-	default:
-		c.states[n].unsure.Store(true)
-	}
-	return position{}, errors.Join(ErrUnavailable, err)
+	return ""
 }
 
 // Settle waits until nothing is under way for a transactional id: then it can

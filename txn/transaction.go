@@ -55,11 +55,25 @@ func (t *Transaction) missing(list []topic.Partition) (absent []topic.Partition)
 	return absent
 }
 
-// union is the sorted union of both, in memory of its own.
-func (t *Transaction) union(list []topic.Partition) []topic.Partition {
-	all := slices.Concat(t.Partitions, list)
-	slices.SortFunc(all, topic.Partition.Compare)
-	return slices.Compact(all)
+// hasAll tells whether all of a list are part of the transaction.
+func (t *Transaction) hasAll(list []topic.Partition) bool {
+	for _, p := range list {
+		if !t.has(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// union is the sorted union of both, in the memory of dst.
+func (t *Transaction) union(dst, list []topic.Partition) []topic.Partition {
+	dst = append(dst[:0], t.Partitions...)
+	for _, p := range list {
+		if i, found := slices.BinarySearchFunc(dst, p, topic.Partition.Compare); !found {
+			dst = slices.Insert(dst, i, p)
+		}
+	}
+	return dst
 }
 
 // expired tells whether an ongoing transaction has taken too long.
