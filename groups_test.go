@@ -14,7 +14,7 @@ import (
 
 func committed(t *testing.T, s *oncelog.Store, group string, stable bool, tp oncelog.TopicPartition) (int64, error) {
 	t.Helper()
-	found, err := s.Groups().Fetch(t.Context(), group, []oncelog.TopicPartition{tp}, stable)
+	found, err := s.Groups().Fetch(t.Context(), nil, group, []oncelog.TopicPartition{tp}, stable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestOffsetsInTransactions(t *testing.T) {
 	mem := oncelog.NewMemFS()
 	s := newStore(t, 2, oncelog.Options{FS: mem})
 	ctx, tp := t.Context(), partition(0)
-	if err := s.Groups().Commit(ctx, "g", []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 5)}); err != nil {
+	if err := s.Groups().Commit(ctx, "g", []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 5)}, oncelog.CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantCommitted(t, s, "g", tp, 5)
@@ -77,7 +77,7 @@ func TestOffsetsInTransactions(t *testing.T) {
 
 	// A plain commit behind one of a transaction that commits later counts.
 	tx = begin(11)
-	if err := s.Groups().Commit(ctx, "g", []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 20)}); err != nil {
+	if err := s.Groups().Commit(ctx, "g", []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 20)}, oncelog.CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -114,23 +114,27 @@ func TestOffsetsInTransactions(t *testing.T) {
 	}
 }
 
-// TestCommitRefused: what cannot be committed is named, the rest is.
+// TestCommitRefused: nothing is committed with what cannot be.
 func TestCommitRefused(t *testing.T) {
 	s := newStore(t, 1, oncelog.Options{})
 	tp, none := partition(0), oncelog.TopicPartition{Topic: "none"}
 	long := oncelog.OffsetOf(tp, 1)
 	long.Metadata = strings.Repeat("m", 4097)
-	err := s.Groups().Commit(t.Context(), "g", []oncelog.OffsetCommit{oncelog.OffsetOf(none, 1), oncelog.OffsetOf(tp, 3), long, oncelog.OffsetOf(tp, -1)})
-	var refused *oncelog.RefusedOffsetsError
-	if !errors.As(err, &refused) || !slices.Equal(refused.Partitions, []oncelog.TopicPartition{none, tp, tp}) ||
-		!errors.Is(err, oncelog.ErrMetadataTooLong) || !errors.Is(err, oncelog.ErrInvalidOffset) || !errors.Is(err, oncelog.ErrUnknownPartition) {
-		t.Errorf("got %v", err)
-	}
-	wantCommitted(t, s, "g", tp, 3)
-	for _, group := range []string{"", strings.Repeat("g", 1<<15)} {
-		if err := s.Groups().Commit(t.Context(), group, []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 1)}); !errors.Is(err, oncelog.ErrInvalidGroup) {
-			t.Errorf("a group of %d bytes: %v", len(group), err)
+	for _, c := range []struct {
+		group string
+		bad   oncelog.OffsetCommit
+		want  error
+	}{
+		{"g", oncelog.OffsetOf(none, 1), oncelog.ErrUnknownPartition},
+		{"g", long, oncelog.ErrMetadataTooLong},
+		{"g", oncelog.OffsetOf(tp, -1), oncelog.ErrInvalidCommit},
+		{strings.Repeat("g", 1<<15), oncelog.OffsetOf(tp, 1), oncelog.ErrInvalidGroup},
+	} {
+		err := s.Groups().Commit(t.Context(), c.group, []oncelog.OffsetCommit{oncelog.OffsetOf(tp, 3), c.bad}, oncelog.CommitOptions{})
+		if !errors.Is(err, c.want) {
+			t.Errorf("got %v, want %v", err, c.want)
 		}
+		wantCommitted(t, s, "g", tp, -1)
 	}
 }
 
@@ -139,14 +143,14 @@ func TestGroups(t *testing.T) {
 	s := newStore(t, 2, oncelog.Options{})
 	ctx := t.Context()
 	for _, g := range []string{"b", "a"} {
-		if err := s.Groups().Commit(ctx, g, []oncelog.OffsetCommit{oncelog.OffsetOf(partition(1), 4), oncelog.OffsetOf(partition(0), 3)}); err != nil {
+		if err := s.Groups().Commit(ctx, g, []oncelog.OffsetCommit{oncelog.OffsetOf(partition(1), 4), oncelog.OffsetOf(partition(0), 3)}, oncelog.CommitOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := newProducer(t, s, oncelog.ProducerOptions{TransactionalID: "id"})
 	tx, err := p.Begin(ctx)
 	if err == nil {
-		err = tx.SendOffsets(ctx, "c", oncelog.OffsetOf(partition(0), 8))
+		err = errors.Join(tx.SendOffsets(ctx, "c", oncelog.OffsetOf(partition(0), 8)), s.Sync(ctx))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -160,15 +164,15 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups are %v, %v", names, err)
 	}
 	d, err := s.Groups().Describe(ctx, "a")
-	if err != nil || d.State != "Empty" || len(d.Offsets) != 2 || d.Offsets[1].Offset != 4 {
+	if err != nil || len(d.Committed) != 2 || d.Committed[1].Offset != 4 {
 		t.Errorf("a is %+v, %v", d, err)
 	}
 	d, err = s.Groups().Describe(ctx, "c")
-	if err != nil || len(d.Offsets) != 1 || d.Offsets[0].Offset != -1 || !errors.Is(d.Offsets[0].Err, oncelog.ErrUnstable) {
+	if err != nil || len(d.Committed) != 0 || len(d.Pending) != 1 || d.Pending[0].Offset != 8 {
 		t.Errorf("c is %+v, %v", d, err)
 	}
-	if err := s.Groups().DeleteOffsets(ctx, "a", []oncelog.TopicPartition{partition(1)}); err != nil {
-		t.Fatal(err)
+	if n, err := s.Groups().DeleteOffsets(ctx, "a", []oncelog.TopicPartition{partition(1)}); n != 1 || err != nil {
+		t.Fatal(n, err)
 	}
 	wantCommitted(t, s, "a", partition(1), -1)
 	wantCommitted(t, s, "a", partition(0), 3)
@@ -187,7 +191,7 @@ func TestGroups(t *testing.T) {
 	if err := s.DeleteTopic(ctx, "t"); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := s.Groups().Describe(ctx, "b"); err != nil || d.State != "Dead" {
+	if d, err := s.Groups().Describe(ctx, "b"); !errors.Is(err, oncelog.ErrUnknownGroup) {
 		t.Errorf("b is %+v, %v", d, err)
 	}
 }
@@ -199,7 +203,7 @@ func TestOffsetsExpire(t *testing.T) {
 	ctx := context.Background()
 	commit := func(group string, index int, offset int64) {
 		t.Helper()
-		if err := s.Groups().Commit(ctx, group, []oncelog.OffsetCommit{oncelog.OffsetOf(partition(index), offset)}); err != nil {
+		if err := s.Groups().Commit(ctx, group, []oncelog.OffsetCommit{oncelog.OffsetOf(partition(index), offset)}, oncelog.CommitOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -144,7 +144,7 @@ func (r *Reader) resume() error {
 	for _, s := range r.sources {
 		list = append(list, s.TopicPartition)
 	}
-	found, err := r.store.groups.Fetch(context.Background(), r.options.Group, list, true)
+	found, err := r.store.groups.Fetch(context.Background(), nil, r.options.Group, list, true)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (s *Store) DeleteTopic(ctx context.Context, name string) error {
 		return err
 	}
 	// What is left if this fails expires.
-	_ = s.groups.DropTopic(ctx, name)
+	_, _ = s.groups.offsets.DeleteTopic(ctx, name)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (t *Txn) SendTo(ctx context.Context, tp TopicPartition, m Message) (Ack, er
 // committed with it. The offset of a partition is that of the next record wanted, as
 // Reader.Position tells it.
 //
-// Errors: ErrTxnEnded; those of Store.CommitOffsets.
+// Errors: ErrTxnEnded; those of Groups.CommitTransactional.
 func (t *Txn) SendOffsets(ctx context.Context, group string, offsets ...OffsetCommit) error {
 	p := t.producer
 	p.gate.RLock()
@@ -105,7 +105,9 @@ func (t *Txn) SendOffsets(ctx context.Context, group string, offsets ...OffsetCo
 		return err
 	}
 	p.touched.Store(true)
-	err := p.store.CommitOffsets(ctx, group, p.o.TransactionalID, p.identity, false, offsets...)
+	err := p.store.groups.CommitTransactional(ctx, TransactionalCommit{
+		Group: group, TransactionalID: p.o.TransactionalID, Producer: p.identity, Offsets: offsets,
+	})
 	if ClassOf(err) != ClassRetriable {
 		t.lose(err)
 	}

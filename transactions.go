@@ -37,7 +37,7 @@ func (s *Store) openTransactions(o Options) error {
 	if s.transactions, err = txn.Open(context.Background(), t, s.participants); err != nil {
 		return err
 	}
-	s.groups = groupoffsets.New(s.participants, groupoffsets.Options{Retention: o.OffsetsRetention, Now: s.now})
+	s.groups = &Groups{s, groupoffsets.New(groupoffsets.Options{Retention: o.OffsetsRetention, Now: s.now}, offsetLogs{s})}
 	return nil
 }
 

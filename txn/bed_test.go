@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type bed struct {
 	reserved int64
 	now      time.Time
 	live     bool
+	level    log.Durability // of every log; DurabilityDefault: DurabilityOS
 	barriers int
 	// barrier is asked before each; nil: none fails or waits.
 	barrier func([]topic.Partition) error
@@ -59,9 +61,11 @@ func newBed(t testing.TB, o Options) *bed {
 
 // newLive is a bed whose coordinator does by itself what is due, by the clock of
 // the machine: for tests in a bubble, where that is a false one.
-func newLive(t testing.TB, o Options) *bed {
+func newLive(t testing.TB, o Options) *bed { return newLiveAt(t, o, log.DurabilityOS) }
+
+func newLiveAt(t testing.TB, o Options, level log.Durability) *bed {
 	t.Helper()
-	b := &bed{t: t, fs: vfs.NewMem(), o: o, states: 1, first: 4000, reserved: 4000, live: true}
+	b := &bed{level: level, t: t, fs: vfs.NewMem(), o: o, states: 1, first: 4000, reserved: 4000, live: true}
 	b.wire()
 	b.openLogs()
 	b.open()
@@ -99,13 +103,15 @@ func (b *bed) openLog(tp topic.Partition) {
 	if err := b.fs.Mkdir(tp.String(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		b.t.Fatal(err)
 	}
-	l, err := log.Load(log.Options{FS: b.fs, Dir: tp.String(), Partition: tp, Now: b.o.Now, Config: log.Config{Durability: log.DurabilityOS}})
+	l, err := log.Load(log.Options{FS: b.fs, Dir: tp.String(), Partition: tp, Now: b.o.Now, Config: log.Config{Durability: cmp.Or(b.level, log.DurabilityOS)}})
 	if err == nil {
 		_, err = l.Recover(context.Background())
 	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.logs[tp] = l
 	b.t.Cleanup(func() { l.Abandon() })
 }

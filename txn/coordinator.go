@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncelog/oncelog/batch"
 	"github.com/oncelog/oncelog/internal/topic"
 	"github.com/oncelog/oncelog/log"
 )
@@ -134,16 +133,16 @@ func (c *Coordinator) loop() {
 		case <-c.background.Done():
 			return
 		case <-look.C:
-			c.Work(c.background)
+			c.look(c.background)
 			continue
 		case <-c.retries.wake:
 			if armed && pause == retryAfter {
 				continue
 			}
 		case <-c.retries.urgent:
-			c.retryAll(c.background)
+			c.retryAll(c.background, true)
 		case <-retry.C:
-			progress = c.retryAll(c.background)
+			progress = c.retryAll(c.background, true)
 		}
 		if pause = min(2*pause, retryAfterMax); progress {
 			pause = retryAfter
@@ -158,7 +157,17 @@ func (c *Coordinator) loop() {
 // and tries completions again that failed. The coordinator does it by itself
 // unless Options.Manual is set.
 func (c *Coordinator) Work(ctx context.Context) {
-	c.retryAll(ctx)
+	if c.closed.Load() || c.o.ReadOnly {
+		return
+	}
+	if c.retryAll(ctx, false); c.retries.waiting() {
+		c.retries.signal(false) // the loop may have found nothing meanwhile
+	}
+	c.look(ctx)
+}
+
+// look goes through what is known.
+func (c *Coordinator) look(ctx context.Context) {
 	c.abortExpired(ctx)
 	c.forgetExpired(ctx)
 }
@@ -245,47 +254,6 @@ func (c *Coordinator) Metrics() Metrics {
 		}
 	})
 	return m
-}
-
-// ids hands producer ids out, from blocks that were reserved.
-type ids struct {
-	reserve func(ctx context.Context, n int) (int64, error)
-
-	mu        sync.Mutex // held while a block is reserved: who comes meanwhile needs it too
-	next, end int64
-}
-
-// idBlock is how many ids are reserved at once.
-const idBlock = 1000
-
-func (i *ids) take(ctx context.Context) (int64, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.next == i.end {
-		first, err := i.reserve(ctx, idBlock)
-		if err != nil {
-			return 0, fmt.Errorf("%w: reserve producer ids: %w", ErrUnavailable, err)
-		}
-		i.next, i.end = first, first+idBlock
-	}
-	i.next++
-	return i.next - 1, nil
-}
-
-// NewProducerID gives an idempotent producer without transactions an identity
-// that nobody had.
-func (c *Coordinator) NewProducerID(ctx context.Context) (batch.Producer, error) {
-	switch {
-	case c.closed.Load():
-		return none, ErrClosed
-	case c.o.ReadOnly:
-		return none, log.ErrReadOnly
-	}
-	id, err := c.ids.take(ctx)
-	if err != nil {
-		return none, err
-	}
-	return batch.Producer{ID: id}, nil
 }
 
 // wait returns once what is published in these logs is visible, and safe at a

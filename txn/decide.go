@@ -270,7 +270,7 @@ func decideComplete(t *Transaction, now int64) Transaction {
 
 // decideExpire tells whether an id is to be forgotten that was not used since.
 func decideExpire(s subject, since int64) bool {
-	return s.pending == pendingNone && s.State.expirable() && s.UpdatedMs <= since
+	return s.Transaction != nil && s.pending == pendingNone && s.State.expirable() && s.UpdatedMs <= since
 }
 
 // identify tells whether p is the producer of the id.

@@ -276,6 +276,23 @@ func TestExpired(t *testing.T) {
 	}
 }
 
+// 65: what is open, under way, decided or already going is not forgotten.
+func TestDecideExpire(t *testing.T) {
+	for _, c := range []struct {
+		s    subject
+		want bool
+	}{
+		{subject{at(Empty), pendingNone}, true}, {subject{at(CompleteCommit), pendingNone}, true}, {subject{at(CompleteAbort), pendingNone}, true},
+		{subject{at(Ongoing), pendingNone}, false}, {subject{at(PrepareCommit), pendingNone}, false}, {subject{at(PrepareAbort), pendingNone}, false},
+		{subject{at(Empty), Ongoing}, false}, {subject{at(Empty, func(t *Transaction) { t.UpdatedMs = 601 }), pendingNone}, false},
+		{(&entry{t: *at(Empty), pending: Dead}).subject(), false}, {(*entry)(nil).subject(), false},
+	} {
+		if got := decideExpire(c.s, 600); got != c.want {
+			t.Errorf("%+v: %t", c.s, got)
+		}
+	}
+}
+
 // Every decision is a transition that exists.
 func TestFollows(t *testing.T) {
 	states := []State{Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort}
@@ -292,6 +309,79 @@ func TestFollows(t *testing.T) {
 		}
 		if d, err := decideInit(subject{at(from), pendingNone}, none, 1, now); err == nil && d.log && !follows(from, d.target.State, false) {
 			t.Errorf("an initialisation goes from %s to %s", from, d.target.State)
+		}
+	}
+}
+
+// TestDecideRaise: of an id some of whose transactions the log does not know.
+func TestDecideRaise(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		t       *Transaction
+		known   int16 // to partitions
+		tv2     bool
+		want    string // state, epoch and last epoch of what is logged; "": nothing
+		fresh   bool
+		markers int16
+	}{
+		{"nothing open", at(Empty), 5, true, "Empty 6 -1", false, 6},
+		{"nothing open, partitions know less", at(Empty), 2, true, "Empty 6 -1", false, 6},
+		{"nothing open, partitions know more", at(CompleteAbort), 9, true, "Empty 10 -1", false, 10},
+		{"committed: that is not to be answered again", at(CompleteCommit), 5, true, "Empty 6 -1", false, 6},
+		{"open", at(Ongoing), 5, true, "PrepareAbort 6 5", false, 6},
+		{"open, epoch stays", at(Ongoing), 5, false, "PrepareAbort 6 -1", false, 6},
+		{"open, partitions know more: its client is fenced", at(Ongoing), 9, true, "PrepareAbort 10 -1", false, 10},
+		{"decided", at(PrepareCommit), 5, true, "", false, 5},
+		{"decided, partitions know more", at(PrepareAbort), 9, true, "", false, 9},
+		{"epochs used up", at(Empty), 32766, true, "Empty 0 -1", true, 32767},
+		{"the last epoch", at(Empty), 32767, true, "Empty 0 -1", true, 32767},
+		{"open, epochs used up", at(Ongoing), 32766, true, "PrepareAbort 32767 -1", true, 32767},
+		{"open, the last epoch", at(Ongoing), 32767, true, "PrepareAbort 32767 -1", false, 32767},
+	} {
+		d, markers := decideRaise(subject{c.t, pendingNone}, c.known, c.tv2, now)
+		got := ""
+		if d.log {
+			got = fmt.Sprint(d.target.State, " ", d.target.Producer.Epoch, " ", d.target.LastEpoch)
+			if broken := breaks(c.t, &d.target); broken != "" && !d.fresh {
+				t.Errorf("%s: %s", c.name, broken)
+			}
+		}
+		if got != c.want || d.fresh != c.fresh || markers != c.markers {
+			t.Errorf("%s: logs %q, fresh %t, markers %d, want %q, %t, %d", c.name, got, d.fresh, markers, c.want, c.fresh, c.markers)
+		}
+	}
+}
+
+// TestBreaks: what may not follow on what, and would be a mistake of ours.
+func TestBreaks(t *testing.T) {
+	twice := func(t *Transaction) { t.Partitions = []topic.Partition{{Topic: "s"}, {Topic: "t", Index: 1}} }
+	listless := func(t *Transaction) { t.Partitions = nil }
+	for _, c := range []struct {
+		from, to *Transaction
+		broken   bool
+	}{
+		{at(Empty), at(Ongoing), false},
+		{at(Ongoing), at(Ongoing, twice), false},
+		{at(Ongoing, twice), at(Ongoing), true},
+		{at(Ongoing), at(PrepareCommit, epoch(6, 5)), false},
+		{at(Ongoing), at(PrepareCommit, epoch(4, 3)), true},
+		{at(Ongoing), at(PrepareCommit, listless), true},
+		{at(Ongoing), at(PrepareAbort, func(t *Transaction) { t.TimeoutMs++ }), true},
+		{at(Ongoing), at(CompleteCommit), true},
+		{at(Ongoing), at(Empty), true},
+		{at(PrepareCommit), at(CompleteCommit), false},
+		{at(PrepareCommit), at(CompleteAbort), true},
+		{at(PrepareCommit), at(CompleteCommit, twice), true},
+		{at(PrepareCommit), at(CompleteCommit, func(t *Transaction) { t.StartMs = -1 }), true},
+		{at(PrepareCommit, epoch(32767, 32766)), at(CompleteCommit, func(t *Transaction) { t.Producer = producer(9, 0) }), false},
+		{at(PrepareCommit, epoch(32767, 32766)), at(CompleteCommit, func(t *Transaction) { t.Producer = producer(9, 1) }), true},
+		{at(CompleteAbort), at(Empty), false},
+		{at(CompleteAbort), at(Empty, func(t *Transaction) { t.StartMs = 1 }), true},
+		{at(Empty, epoch(-1, -1)), at(Empty, epoch(0, -1)), false},
+		{at(Empty), at(Ongoing, func(t *Transaction) { t.PrevID = 6 }), true},
+	} {
+		if got := breaks(c.from, c.to); (got != "") != c.broken {
+			t.Errorf("from %+v to %+v: %q", c.from, c.to, got)
 		}
 	}
 }

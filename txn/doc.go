@@ -16,12 +16,20 @@
 // journal orders everything, or Participants.Barrier waits between the stages.
 // Whoever opens the log carries on what was decided.
 //
+// One at a time carries a decision out. Partitions that do not serve, or would
+// have to be waited for, are left out and come later, beside the loop: they hold up
+// neither the other partitions nor other transactions. Nobody waits with a lock.
+//
 // # State
 //
 // Decisions are pure functions (decide.go). State changes in entry.apply alone,
 // live and in replay. Ids are spread over locks by hash; no lock is held over I/O
 // or waiting: the pending state of an id keeps others out meanwhile, with
 // ErrConcurrent.
+//
+// What the transaction log holds is the truth. Records go to the log that the state
+// was read from, or nowhere: after one that may be in the log or not, and when the
+// log was opened again, it is read anew before anything else is decided.
 //
 // # Epochs
 //

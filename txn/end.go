@@ -14,8 +14,9 @@ type EndOptions struct {
 	// TV2 says that the producer's epoch rises with every transaction. It gets
 	// its next identity as the answer.
 	TV2 bool
-	// Async answers once the decision is safe. Until its markers are in their
-	// partitions the id answers ErrConcurrent.
+	// Async answers once the decision is safe: readers may see the transaction
+	// later. Until its markers are in their partitions, which is the case already
+	// unless one does not serve, the id answers ErrConcurrent.
 	Async bool
 	// Durability strengthens what the answer promises beyond the levels of the
 	// partitions.
@@ -112,8 +113,8 @@ func (c *Coordinator) settled(ctx context.Context, id string, o EndOptions) erro
 }
 
 // abandon carries out a decision that nobody waits for.
-func (c *Coordinator) abandon(id string) {
-	k := c.claim(id, false)
+func (c *Coordinator) abandon(id string, again bool) {
+	k := c.claim(id, again)
 	if k == nil {
 		return
 	}

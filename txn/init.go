@@ -138,6 +138,6 @@ func (c *Coordinator) fence(ctx context.Context, id string, why EventKind) (posi
 		c.counters.fenced.Add(1)
 	}
 	c.o.Events(Event{Kind: why, TransactionalID: id, Producer: d.target.Producer.ID})
-	c.abandon(id)
+	c.abandon(id, false)
 	return at, nil
 }

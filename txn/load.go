@@ -120,9 +120,22 @@ func (c *Coordinator) install(n int, found map[string]Transaction) {
 	}
 }
 
-// reload reads a partition again once it was opened again: after a write that may
-// have failed or not, what it holds then counts.
+// reload reads a partition again once it was opened again, and carries on what it
+// says was decided: after a write that may have failed or not, what it holds then
+// counts.
 func (c *Coordinator) reload(ctx context.Context, n int) error {
+	read, err := c.readAgain(ctx, n)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if read {
+		c.resume(n)
+	}
+	return nil
+}
+
+// readAgain tells whether there was a need to.
+func (c *Coordinator) readAgain(ctx context.Context, n int) (bool, error) {
 	p := &c.states[n]
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,20 +144,19 @@ func (c *Coordinator) reload(ctx context.Context, n int) error {
 		err = l.Failed()
 	}
 	if err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return false, err
 	}
 	if p.log.Load() == l {
 		// Somebody was quicker; or what failed was refused, and is not in the log.
 		p.unsure.Store(false)
-		return nil
+		return false, nil
 	}
 	p.unsure.Store(true)
 	if err := c.load(ctx, n); err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return false, err
 	}
 	p.unsure.Store(false)
-	c.resume(n)
-	return nil
+	return true, nil
 }
 
 // resume carries on what was decided in one partition.
@@ -157,9 +169,6 @@ func (c *Coordinator) resume(n int) {
 	})
 	for _, id := range ids {
 		c.o.Events(Event{Kind: EventResumed, TransactionalID: id})
-		if k := c.claim(id, true); k != nil {
-			c.carry(k, false)
-			k.release()
-		}
+		c.abandon(id, true)
 	}
 }

@@ -36,6 +36,11 @@ func (c *Coordinator) again(id string, busy bool) {
 		r.ids = append(r.ids, id)
 	}
 	r.mu.Unlock()
+	r.signal(busy)
+}
+
+// signal tells the loop that there is something to retry.
+func (r *retries) signal(busy bool) {
 	to := r.wake
 	if busy {
 		to = r.urgent
@@ -53,8 +58,9 @@ func (r *retries) waiting() bool {
 	return len(r.ids) > 0
 }
 
-// retryAll is one round. It tells whether anything came of it.
-func (c *Coordinator) retryAll(ctx context.Context) (progress bool) {
+// retryAll is one round, of the loop or somebody else. It tells whether anything
+// came of it.
+func (c *Coordinator) retryAll(ctx context.Context, loop bool) (progress bool) {
 	r := &c.retries
 	r.mu.Lock()
 	ids := r.ids
@@ -67,7 +73,7 @@ func (c *Coordinator) retryAll(ctx context.Context) (progress bool) {
 			r.mu.Unlock()
 			return progress
 		}
-		if c.retry(ctx, id) {
+		if c.retry(ctx, id, loop) {
 			progress = true
 		}
 	}
@@ -75,7 +81,7 @@ func (c *Coordinator) retryAll(ctx context.Context) (progress bool) {
 }
 
 // retry carries a decision out, or as much of it as can be now.
-func (c *Coordinator) retry(ctx context.Context, id string) (progress bool) {
+func (c *Coordinator) retry(ctx context.Context, id string, loop bool) (progress bool) {
 	if err := c.usable(ctx, id); err != nil {
 		c.postpone(id)
 		return false
@@ -90,9 +96,12 @@ func (c *Coordinator) retry(ctx context.Context, id string) (progress bool) {
 	k.release()
 	switch {
 	case done:
-	case busy && c.waitSlowly(id):
+	case busy && loop && c.waitSlowly(id):
 	default:
 		c.postpone(id)
+	}
+	if busy && !loop {
+		c.retries.signal(true)
 	}
 	return progress
 }
@@ -108,7 +117,7 @@ func (c *Coordinator) postpone(id string) {
 }
 
 // waitSlowly carries a decision out beside the loop, since it has to wait for a
-// partition; not if too many do. Only the loop calls it.
+// partition; not if too many do. Only the loop calls it, for whose end Close waits.
 func (c *Coordinator) waitSlowly(id string) bool {
 	select {
 	case c.slow <- struct{}{}:

@@ -285,7 +285,7 @@ func (s *script) show(t *testing.T, tp topic.Partition) string {
 	return out.String()
 }
 
-func (s *script) batches(t *testing.T, l *log.Log, from int64, do func(batch.Batch)) {
+func (s *script) batches(t testing.TB, l *log.Log, from int64, do func(batch.Batch)) {
 	for from < l.Frontiers().LogEnd {
 		f, err := l.Read(from, log.ReadOptions{Replica: true})
 		if err != nil {

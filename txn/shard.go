@@ -129,8 +129,9 @@ func (c *Coordinator) change(ctx context.Context, id string, decide func(subject
 	}
 	if err == nil {
 		if invariant.Enabled {
-			broken := breaks(&e.t, &d.target)
-			invariant.Check(broken == "", "%q from %+v to %+v: %s", id, e.t, d.target, broken)
+			if broken := breaks(&e.t, &d.target); broken != "" {
+				invariant.Check(false, "%q from %+v to %+v: %s", id, e.t, d.target, broken)
+			}
 		}
 		e.apply(d.target)
 		if d.memory != nil || len(d.target.Partitions) == 0 {

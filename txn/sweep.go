@@ -124,7 +124,7 @@ func (c *Coordinator) raise(ctx context.Context, o orphan) (epoch int16, err err
 		return 0, fmt.Errorf("raise the epoch of %q: %w", o.id, err)
 	}
 	if d.target.State == PrepareAbort {
-		c.abandon(o.id)
+		c.abandon(o.id, false)
 	}
 	return epoch, nil
 }
