@@ -203,6 +203,9 @@ func (m *moment) judge(t *testing.T, o oncelog.Options) {
 		bad("new producer: %v", err)
 		return
 	}
+	if err := s.Sync(t.Context()); err != nil {
+		bad("sync: %v", err)
+	}
 	r, err := s.NewReader(oncelog.ReaderOptions{Topic: "t", Isolation: oncelog.ReadCommitted})
 	if err != nil {
 		bad("new reader: %v", err)
@@ -377,5 +380,44 @@ func TestConditionalAppend(t *testing.T) {
 	}
 	if info, known := l.Producer(7); !known || info.LastSequence != 1 {
 		t.Errorf("the last sequence is %+v", info)
+	}
+}
+
+// TestUndecided: who holds the last stable offset back, since when, and how much lies
+// behind.
+func TestUndecided(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	s := newStore(t, 2, oncelog.Options{Now: func() time.Time { return now }})
+	mustAppend(t, s, partition(0), "before")
+	if _, held, err := s.Undecided(partition(0)); held || err != nil {
+		t.Errorf("held %t, %v", held, err)
+	}
+	p := newProducer(t, s, oncelog.ProducerOptions{TransactionalID: "slow", Linger: -1})
+	began := now
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.SendTo(t.Context(), partition(0), message("", "x")); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	behind := recordsOf(batch.Plain, "behind")
+	if _, err := s.Append(t.Context(), partition(0), behind, oncelog.AppendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u, held, err := s.Undecided(partition(0))
+	own := recordsOf(batch.Plain, "x")
+	if err != nil || !held || u.TransactionalID != "slow" || u.Producer != p.ID() || !u.Since.Equal(began) || u.Offset != 1 || u.Bytes != int64(len(own)+len(behind)) {
+		t.Errorf("got %+v, %t, %v", u, held, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if u, held, err := s.Undecided(partition(0)); held || err != nil {
+		t.Errorf("after the commit: %+v, %t, %v", u, held, err)
+	}
+	if _, _, err := s.Undecided(partition(9)); !errors.Is(err, oncelog.ErrUnknownPartition) {
+		t.Errorf("unknown partition: %v", err)
 	}
 }
