@@ -33,7 +33,8 @@ type bed struct {
 
 	mu     sync.Mutex
 	now    time.Time
-	broken error // that Partition answers
+	broken error    // that Partition answers
+	stale  *log.Log // that it answers once more
 }
 
 func newBed(t testing.TB, n int, lo log.Options) *bed {
@@ -105,6 +106,10 @@ func (b *bed) OffsetsPartitions() int { return b.n }
 func (b *bed) Partition(tp topic.Partition) (*log.Log, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if l := b.stale; l != nil {
+		b.stale = nil
+		return l, nil
+	}
 	return b.logs[tp.Index], b.broken
 }
 

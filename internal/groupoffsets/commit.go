@@ -13,7 +13,7 @@ import (
 
 // Commit is an offset to be committed: where a group goes on in a partition.
 type Commit struct {
-	topic.Partition
+	Partition   topic.Partition
 	Offset      int64  // of the next record to read, at least 0
 	LeaderEpoch int32  // of the last record read; -1 (batch.None): not known
 	Metadata    string // any text of the application's
@@ -25,8 +25,8 @@ type Commit struct {
 
 // Published tells where a commit is.
 type Published struct {
-	topic.Partition       // of __consumer_offsets
-	End             int64 // the commit counts once the high watermark is there; -1: nothing was written
+	Partition topic.Partition // of __consumer_offsets
+	End       int64           // the commit counts once the high watermark is there; -1: nothing was written
 }
 
 // Check tells whether an offset can be committed. The error is a *CommitError.
@@ -39,7 +39,7 @@ func (s *Store) Check(c *Commit) error {
 		return bad(ErrInvalidCommit, "offset %d is below 0", c.Offset)
 	case c.LeaderEpoch < batch.None:
 		return bad(ErrInvalidCommit, "leader epoch %d is below -1", c.LeaderEpoch)
-	case c.Topic == "" || len(c.Topic) > topic.NameBytesMax || c.Index < 0:
+	case c.Partition.Topic == "" || len(c.Partition.Topic) > topic.NameBytesMax || c.Partition.Index < 0:
 		return bad(ErrInvalidCommit, "there can be no such partition")
 	case c.ExpireMs < 0:
 		return bad(ErrInvalidCommit, "it expires at %d", c.ExpireMs)
@@ -57,7 +57,6 @@ func (s *Store) Check(c *Commit) error {
 // Errors: *CommitError, ErrInvalidGroup, ErrNoPartitions, *DamageError if the
 // partition could not answer for the group afterwards; those of log.Log.Append.
 func (s *Store) Commit(ctx context.Context, group string, commits []Commit, o log.AppendOptions) (Published, error) {
-	o.Guard = 0
 	return s.publish(ctx, group, commits, batch.Plain, o)
 }
 
@@ -144,7 +143,7 @@ func (w *writer) commits(group string, commits []Commit, header batch.BuilderOpt
 	w.reset(header)
 	for i := range commits {
 		c := &commits[i]
-		w.key = appendOffsetKey(w.key[:0], group, c.Topic, c.Index)
+		w.key = appendOffsetKey(w.key[:0], group, c.Partition.Topic, c.Partition.Index)
 		w.value = appendValue(w.value[:0], c, at)
 		w.builder.Add(at, w.key, w.value)
 	}

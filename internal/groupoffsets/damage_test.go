@@ -119,11 +119,29 @@ func TestAnotherLog(t *testing.T) {
 	}
 	other := newBed(t, 1, log.Options{})
 	other.commit("g", at(1, 5))
+	other.commit("h", at(1, 6), at(1, 7)) // so that it reaches farther than the first
 	b.mu.Lock()
 	b.logs[0] = other.logs[0]
 	b.mu.Unlock()
 	b.want("g", 0, -1, -1)
 	b.want("g", 1, 5, 5)
+}
+
+// A log that is opened again between being asked for and being read is asked for
+// again; one that stays closed is not.
+func TestReopenedMeanwhile(t *testing.T) {
+	b := newBed(t, 1, log.Options{})
+	b.commit("g", at(0, 1))
+	b.commit("g", at(0, 2))
+	b.stale = b.logs[0]
+	b.reopen(0)
+	b.s = b.store()
+	b.want("g", 0, 2, 2)
+	b.logs[0].Abandon()
+	b.s = b.store()
+	if _, err := b.s.Fetch(ctx, nil, "g", nil, FetchOptions{}); !errors.Is(err, log.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
 }
 
 // Where the log does not serve, its error is told; a context that ended counts.

@@ -41,7 +41,7 @@ type Group struct {
 
 // Pending is an offset in an open transaction.
 type Pending struct {
-	topic.Partition
+	Partition  topic.Partition
 	ProducerID int64
 	Offset     int64
 	CommitMs   int64 // when it was sent, in ms since 1970

@@ -11,7 +11,7 @@ import (
 
 // Committed is what is committed for a partition.
 type Committed struct {
-	topic.Partition
+	Partition   topic.Partition
 	Offset      int64  // -1: none. 0 is an offset like any other
 	LeaderEpoch int32  // -1: not known
 	Metadata    string // that was committed with it

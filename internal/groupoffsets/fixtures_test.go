@@ -233,7 +233,7 @@ func sameOffset(t *testing.T, k *key, r *batch.Record) {
 		return
 	}
 	c := Commit{Partition: topic.Partition{Topic: string(k.topic), Index: k.partition}, Offset: f.offset, LeaderEpoch: f.leaderEpoch, Metadata: string(f.metadata)}
-	if got := appendOffsetKey(nil, string(k.group), c.Topic, c.Index); !bytes.Equal(got, r.Key) {
+	if got := appendOffsetKey(nil, string(k.group), c.Partition.Topic, c.Partition.Index); !bytes.Equal(got, r.Key) {
 		t.Errorf("key %x, want %x", got, r.Key)
 	}
 	if got := appendValue(nil, &c, f.commitMs); !bytes.Equal(got, r.Value) {

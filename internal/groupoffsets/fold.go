@@ -106,6 +106,7 @@ func (f *fold) take(k *key, producer int64, v *fields, record int64) {
 	if p == nil {
 		p = f.newPending()
 		p.entry, p.of, p.next, p.at = e, o, e.pending, len(o.list)
+		p.metadata = e.committed.metadata // which set keeps if it is the same
 		e.pending = p
 		o.list = append(o.list, p)
 		f.pending++

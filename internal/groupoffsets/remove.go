@@ -139,8 +139,8 @@ type removal struct {
 
 // touched names a partition of a group.
 type touched struct {
-	group string
-	topic.Partition
+	group     string
+	partition topic.Partition
 }
 
 // full tells whether the batch has enough, which is never nothing.

@@ -317,6 +317,15 @@ func TestAboveHighWatermark(t *testing.T) {
 	b.want("g", 0, 3, 3)
 	b.want("g", 1, -1, -1)
 
+	// A deletion is about all that was published before.
+	publish(at(5, 1), batch.Producer{})
+	b.advanced(func() {
+		if n, err := b.s.Delete(ctx, "g", []topic.Partition{part(5)}); n != 1 || err != nil {
+			t.Errorf("deleted %d, %v, want 1", n, err)
+		}
+	})
+	b.want("g", 5, -1, -1)
+
 	// Nothing of it is left if it is cut.
 	publish(at(0, 4), producer(1))
 	if err := l.Truncate(ctx, l.Frontiers().HighWatermark); err != nil {

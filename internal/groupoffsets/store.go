@@ -133,10 +133,12 @@ func (s *Store) CatchUp(ctx context.Context) error {
 	return all
 }
 
-// follow reads on to the high watermark and returns with p.mu held, unless there
+// follow reads on to where the high watermark is, and returns with p.mu held, unless there
 // is an error. Nobody waits longer than one read of another, so that a context
 // counts while a long log is read at the start.
 func (s *Store) follow(ctx context.Context, p *partition) (*log.Log, error) {
+	var followed *log.Log
+	until := int64(0) // what is written faster than it is read need not be reached
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -145,8 +147,11 @@ func (s *Store) follow(ctx context.Context, p *partition) (*log.Log, error) {
 		if err != nil {
 			return nil, fmt.Errorf("committed offsets in %s: %w", p.Partition, err)
 		}
+		if l != followed {
+			followed, until = l, l.Frontiers().HighWatermark
+		}
 		p.mu.Lock()
-		done, err := p.step(l)
+		done, err := p.step(l, until)
 		if done {
 			return l, nil
 		}
@@ -167,16 +172,15 @@ func (s *Store) replaced(p *partition, l *log.Log, err error) bool {
 	return err == nil && now != l
 }
 
-// step takes in what one read gives; done says that there was nothing more. With
-// mu held.
-func (p *partition) step(l *log.Log) (done bool, err error) {
+// step takes in what one read gives; done says that all below until was taken in
+// before. With mu held.
+func (p *partition) step(l *log.Log, until int64) (done bool, err error) {
 	f := l.Frontiers()
 	if p.log != l || p.start != f.LogStart || p.cursor > f.HighWatermark {
 		p.fold.reset()
 		p.log, p.start, p.cursor = l, f.LogStart, f.LogStart
 	}
-	if p.cursor >= f.HighWatermark {
-		p.fold.records.Close()
+	if p.cursor >= min(until, f.HighWatermark) {
 		return true, nil
 	}
 	fetched, err := l.Read(p.cursor, log.ReadOptions{})
@@ -188,13 +192,15 @@ func (p *partition) step(l *log.Log) (done bool, err error) {
 		return false, err
 	}
 	defer fetched.Close()
-	if len(fetched.Bytes()) == 0 { // compaction left nothing up to there
-		p.cursor = max(fetched.HighWatermark, p.cursor)
-		return false, nil
+	defer p.fold.records.Close()
+	if len(fetched.Bytes()) == 0 {
+		// The high watermark stands inside of a batch, or behind batches of which
+		// compaction left nothing: which of the two nobody can tell, so that what comes
+		// next is read from here.
+		return true, nil
 	}
 	for b := range fetched.Batches() {
 		if err := p.fold.batch(b, p.cursor); err != nil {
-			p.fold.records.Close()
 			return false, err
 		}
 		p.cursor = max(p.cursor, b.NextOffset())
